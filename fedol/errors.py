@@ -1,0 +1,22 @@
+"""What a user can get wrong. Every message is one sentence: what, where, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class FedolError(Exception):
+    """An error to show to a person as it is; the command line prints it and exits with code 2."""
+
+
+class InputError(FedolError, ValueError):
+    """A value handed to FedOL is not what it must be."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that is not in a registry, with the nearest known name."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    hint = f"did you mean '{near[0]}'?" if near else f"known are: {', '.join(names)}."
+    return InputError(f"There is no {kind} '{name}'; {hint}")

@@ -1,0 +1,65 @@
+"""The two pieces every convolutional net here is made of: a normalised convolution and a residual block."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> Tensor:
+    """``relu(norm(x) + residual)``: the only place where normalisation, addition and activation meet.
+
+    Everything here is bound by memory traffic, so this is the spot where a fused kernel pays.
+    """
+    x = norm(x)
+    if residual is not None:
+        x = x + residual
+    return F.relu(x) if relu else x
+
+
+class ConvNorm(nn.Module):
+    """Convolution, batch norm, then (optionally) a residual sum and ReLU.
+
+    Spatial size is kept at stride 1 and halved, rounding up, at stride 2, so any input size works.
+    Weights are PyTorch's defaults: the paper names no initialisation.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, relu: bool = True) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+        self.norm = nn.BatchNorm2d(outputs)
+        self.relu = relu
+
+    def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """[B, inputs, H, W] to [B, outputs, H/stride, W/stride]."""
+        return norm_act(self.norm, self.conv(x), residual, self.relu)
+
+
+class Residual(nn.Module):
+    """``relu(body(x) + shortcut(x))``; the shortcut is a 1x1 ConvNorm wherever the shape changes (option B)."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, body: list[ConvNorm]) -> None:
+        super().__init__()
+        self.body = nn.ModuleList(body)
+        changes = stride != 1 or inputs != outputs
+        self.shortcut = ConvNorm(inputs, outputs, 1, stride, relu=False) if changes else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The last convolution of the body adds the shortcut before its ReLU."""
+        residual = self.shortcut(x)
+        *first, last = self.body
+        for layer in first:
+            x = layer(x)
+        out: Tensor = last(x, residual)
+        return out
+
+
+def bottleneck(inputs: int, planes: int, stride: int) -> Residual:
+    """1x1 to ``planes``, 3x3 (the stride is here), 1x1 to ``4 * planes``."""
+    body = [ConvNorm(inputs, planes, 1), ConvNorm(planes, planes, 3, stride), ConvNorm(planes, 4 * planes, 1)]
+    return Residual(inputs, 4 * planes, stride, body)
+
+
+def basic(inputs: int, planes: int, stride: int) -> Residual:
+    """Two 3x3 convolutions, the stride in the first."""
+    return Residual(inputs, planes, stride, [ConvNorm(inputs, planes, 3, stride), ConvNorm(planes, planes, 3)])

@@ -1,0 +1,77 @@
+"""Build a model from a spec: the same seed gives the same weights, and nothing else in the process notices."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from fedol.errors import InputError
+from fedol.models.lookup import ModelSpec, cause, describe, find
+
+
+def create(spec: ModelSpec, *, classes: int, shape: tuple[int, int, int], width: int = 16, seed: int = 0) -> nn.Module:
+    """A model for images of ``shape`` = (channels, height, width), in training mode on the CPU.
+
+    ``spec`` is a built-in name (see ``names``), ``package.module:callable``, ``path/to/file.py:callable``, or a
+    class or function. A callable is handed those of ``classes``, ``channels``, ``size`` (height, width),
+    ``shape`` and ``width`` which its signature accepts. The model must map images [B, *shape] to logits [B, classes].
+    """
+    if classes < 1 or width < 1:
+        raise InputError(f"A model needs at least one class and a positive width, not {classes=} and {width=}.")
+    if len(shape) != 3 or min(shape) < 1:
+        raise InputError(f"A model's shape is (channels, height, width), all positive, not {tuple(shape)}.")
+    build, name = find(spec), describe(spec)
+    channels, *size = shape
+    offer = {"classes": classes, "channels": channels, "size": tuple(size), "shape": tuple(shape), "width": width}
+    with torch.random.fork_rng(devices=[]):
+        # Not torch.manual_seed, which draws the same weights but also reseeds every GPU's global generator.
+        torch.default_generator.manual_seed(seed)
+        try:
+            module = build(**_accepted(build, offer))
+        except InputError:
+            raise
+        except Exception as error:  # other people's code
+            raise InputError(
+                f"The model '{name}' cannot be created from {', '.join(offer)}: {cause(error)}."
+            ) from error
+        if not isinstance(module, nn.Module):
+            raise InputError(f"The model '{name}' must create a torch.nn.Module, not a {type(module).__name__}.")
+        _probe(module, name, shape, classes)
+    return module
+
+
+def parameter_count(module: nn.Module) -> int:
+    """The number of trainable parameters."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def _accepted(build: Callable[..., nn.Module], offer: dict[str, object]) -> dict[str, object]:
+    """Those keywords of the offer which the callable's signature takes."""
+    parameters = inspect.signature(build).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return offer
+    by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return {key: value for key, value in offer.items() if key in by_name}
+
+
+@torch.no_grad()
+def _probe(module: nn.Module, name: str, shape: tuple[int, int, int], classes: int) -> None:
+    """Two blank images must give two rows of logits; in eval mode, so that no running statistic moves."""
+    device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
+    images = torch.zeros(2, *shape, dtype=torch.float32, device=device)
+    module.eval()
+    try:
+        logits = module(images)
+    except Exception as error:  # other people's code
+        raise InputError(
+            f"The model '{name}' fails on images of shape {list(images.shape)}: {cause(error)}."
+        ) from error
+    module.train()
+    got = list(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+    if got != [2, classes]:
+        raise InputError(
+            f"The model '{name}' maps images of shape {list(images.shape)} to {got}; it must give {[2, classes]}."
+        )

@@ -1,0 +1,111 @@
+"""From a model spec (a name, ``module:callable``, ``file.py:callable`` or a callable) to the callable that builds it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import operator
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+from torch import nn
+
+from fedol.errors import InputError, unknown
+from fedol.models.resnet import bottleneck_resnet, wide_resnet22
+from fedol.models.small import CNN, cnn_large, mlp
+
+ModelSpec = str | type[nn.Module] | Callable[..., nn.Module]
+"""What ``create`` accepts as a model."""
+
+FIXED: dict[str, Callable[..., nn.Module]] = {
+    "mlp": mlp,
+    "cnn": CNN,
+    "cnn-large": cnn_large,
+    "resnet22-wide": wide_resnet22,
+}
+RESNET = re.compile(r"resnet([1-9][0-9]{0,3})")
+
+
+def names() -> list[str]:
+    """The built-in names; ``resnet11`` to ``resnet56`` stand for every depth ``9n + 2``."""
+    return [*FIXED, *(f"resnet{9 * blocks + 2}" for blocks in range(1, 7))]
+
+
+def describe(spec: ModelSpec) -> str:
+    """A short printable name: ``resnet20``, ``MyNet``, ``package.module:function``."""
+    if isinstance(spec, str):
+        return spec
+    if isinstance(spec, partial):
+        return describe(spec.func)
+    return str(getattr(spec, "__name__", type(spec).__name__))
+
+
+def find(spec: ModelSpec) -> Callable[..., nn.Module]:
+    """The callable that builds a model."""
+    if isinstance(spec, nn.Module):
+        raise InputError(
+            f"The model {describe(spec)} is an instance; hand over its class or a function that makes it, "
+            "because every client needs weights of its own."
+        )
+    if callable(spec):
+        return spec
+    if not isinstance(spec, str):
+        raise InputError(f"A model is a name, 'module:callable' or a callable, not {spec!r}.")
+    if ":" in spec:
+        return _imported(spec)
+    if spec in FIXED:
+        return FIXED[spec]
+    match = RESNET.fullmatch(spec)
+    if match is None:
+        raise unknown("model", spec, names())
+    depth = int(match[1])
+    blocks = max(1, round((depth - 2) / 9))
+    if depth != 9 * blocks + 2:
+        raise InputError(
+            f"There is no model '{spec}'; a bottleneck ResNet has 9n + 2 layers (resnet11, resnet20, resnet29, ...), "
+            f"the nearest is 'resnet{9 * blocks + 2}'."
+        )
+    return partial(bottleneck_resnet, blocks)
+
+
+def _imported(spec: str) -> Callable[..., nn.Module]:
+    """The callable that ``package.module:name`` or ``path/to/file.py:name`` names."""
+    source, _, name = spec.rpartition(":")
+    try:
+        module = _from_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
+    except Exception as error:  # importing runs other people's code: anything may come out of it
+        raise InputError(f"The model '{spec}' cannot be imported: {cause(error)}.") from error
+    try:
+        found = operator.attrgetter(name)(module)
+    except AttributeError as error:
+        raise InputError(f"The model '{spec}' does not exist: '{source}' has no '{name}'.") from error
+    if not callable(found) or isinstance(found, nn.Module):
+        raise InputError(f"The model '{spec}' is a {type(found).__name__}; it must be a class or a function.")
+    return found  # type: ignore[no-any-return]
+
+
+def _from_file(path: Path) -> ModuleType:
+    """Import one file; the same content is executed once, so that all clients share one class."""
+    code = path.read_bytes()
+    name = f"fedol_model_{hashlib.sha256(str(path.resolve()).encode() + code).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # always so for a readable .py file
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def cause(error: Exception) -> str:
+    """An exception on one line, without a final full stop."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")

@@ -1,0 +1,154 @@
+"""Algorithm 1: pseudo-labels by a class-wise weighted vote of the models that are sure of a sample.
+
+Every model m has an entropy baseline, its ⌈ρN⌉-th lowest entropy over the public set. On a sample, the models at or
+below their baseline are reliable; each votes +1 for its class and −1 for all others, weighted by its class-wise
+confidence C²_m (Eq. 8). With those ±1 votes the aggregate of Eq. 11 is ``G_c = 2·share_c − 1``, where share_c is the
+C² mass of the reliable models that vote c over the C² mass on c of all reliable models. So the whole algorithm is one
+matrix product (the denominators) and one scatter (the numerators), and no [models, samples, classes] tensor exists:
+a model is remembered by its ballot, a few bytes per sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedol.arrays import Array, exact, probabilities, returned
+from fedol.errors import InputError
+
+T = TypeVar("T", Tensor, "np.ndarray", Array)
+
+# G is a ratio of sums in float64; sums of the same terms in another order differ by less than this.
+TIE = 1e-12
+BLOCK = 1 << 22  # models × samples counted at once: bounds the scratch memory, whatever the number of models
+
+
+@dataclass(frozen=True)
+class PseudoLabels(Generic[T]):
+    """What a vote decided, per public sample."""
+
+    labels: T  # int64 [N]; -1 where no model is reliable
+    score: T  # float [N]; G of the winning class, in (-1, 1]; -1 where there is none
+    voters: T  # int64 [N]; how many models were reliable
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """What the vote needs of one model: 6 bytes per sample and 8 per class."""
+
+    rank: Tensor  # int32 [N]: how many samples have a strictly lower entropy
+    vote: Tensor  # int16 [N]: the predicted class
+    confidence: Tensor  # float64 [C]: C², Eq. 8
+
+
+def entropy(probs: Array) -> Array:
+    """Shannon entropy over the last axis in nats, [..., C] -> [...], with 0·log 0 = 0."""
+    return returned(_entropy(exact(probabilities(probs, None))), probs)
+
+
+def class_confidence(probs: Array) -> Array:
+    """C² of every model: its mean prediction over the public set, [K, N, C] -> [K, C] (Eq. 8)."""
+    tensor = probabilities(probs, 3)
+    return returned(torch.stack([exact(model).mean(0) for model in tensor]), probs)
+
+
+def baseline_count(rho: float | Fraction, samples: int) -> int:
+    """⌈ρN⌉ in integers: 0.1 + 0.05 is 0.15 here, so ρ = 0.15 of 5,000 is 750 and not 751."""
+    if not 0 < rho <= 1:
+        raise InputError(f"rho must lie in (0, 1], but is {float(rho):g}.")
+    exact_rho = rho if isinstance(rho, Fraction) else Fraction(rho).limit_denominator(1_000_000)
+    return min(samples, max(1, math.ceil(exact_rho * samples)))
+
+
+def pseudo_labels(probs: Array, rho: float) -> PseudoLabels[Array]:
+    """Algorithm 1 on the predictions of all source models, [M, N, C]; ``rho`` in (0, 1]."""
+    tensor = probabilities(probs, 3)
+    count = baseline_count(rho, tensor.shape[1])
+    ballots = Ballots()
+    for model in tensor:
+        ballots.add(model)
+    result = ballots.elect(count)
+    return PseudoLabels(*(returned(part, probs) for part in (result.labels, result.score, result.voters)))
+
+
+class Ballots:
+    """The ballots of all models so far. Feed models one by one; each one's predictions may be freed afterwards."""
+
+    def __init__(self) -> None:
+        self._ballots: list[Ballot] = []
+        self._support: Tensor | None = None  # Σ_m p_m, which only breaks ties
+
+    def __len__(self) -> int:
+        return len(self._ballots)
+
+    def add(self, probs: Tensor) -> None:
+        """Take the vote of one model from its predictions [N, C]."""
+        p = exact(probs)
+        if self._support is None:
+            self._support = torch.zeros_like(p)
+        elif self._support.shape != p.shape:
+            raise InputError(f"A model predicts {list(p.shape)}, the others {list(self._support.shape)}.")
+        self._ballots.append(_ballot(p))
+        self._support += p
+
+    def including(self, probs: Tensor) -> Ballots:
+        """These ballots and one more: the server's, which differs in every iteration."""
+        more = Ballots()
+        more._ballots = list(self._ballots)
+        more._support = None if self._support is None else self._support.clone()
+        more.add(probs)
+        return more
+
+    def elect(self, count: int) -> PseudoLabels[Tensor]:
+        """Vote, every model being reliable on its ``count`` least uncertain samples (ties at the baseline included)."""
+        if self._support is None:
+            raise InputError("There is no model to vote; at least one client's predictions are needed.")
+        parts = list(self._elect(self._support, count))
+        labels, score, voters = (torch.cat(column) for column in zip(*parts, strict=True))
+        return PseudoLabels(labels, score, voters)
+
+    def _elect(self, support: Tensor, count: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        confidence = torch.stack([ballot.confidence for ballot in self._ballots])
+        block = max(1, BLOCK // len(self._ballots))
+        for start in range(0, len(support), block):
+            rows = slice(start, start + block)
+            vote = torch.stack([ballot.vote[rows] for ballot in self._ballots], 1).long()  # [n, M]
+            gate = torch.stack([ballot.rank[rows] for ballot in self._ballots], 1) < count  # H_m(x) <= baseline
+            total = gate.to(confidence.dtype) @ confidence  # [n, C]: C² mass of the reliable models
+            weight = confidence.T.gather(0, vote) * gate  # [n, M]: C²_m of the class m votes for
+            mass = torch.zeros_like(total).scatter_add_(1, vote, weight)
+            # A class on which the reliable models have no mass at all has no vote either: G = -1.
+            g = torch.where(total > 0, 2 * mass / total.clamp_min(torch.finfo(total.dtype).tiny) - 1, -1.0)
+            label = _winner(g, mass, support[rows])
+            score = g.gather(1, label[:, None])[:, 0]
+            voters = gate.sum(1)
+            nobody = voters == 0
+            yield label.masked_fill(nobody, -1), score.masked_fill(nobody, -1.0), voters
+
+
+def _entropy(p: Tensor) -> Tensor:
+    return -torch.special.xlogy(p, p).sum(-1)
+
+
+def _ballot(p: Tensor) -> Ballot:
+    h = _entropy(p)
+    # rank < n exactly where h is at or below the n-th lowest entropy, ties included.
+    rank = torch.searchsorted(h.sort().values, h, side="left")
+    return Ballot(rank.to(torch.int32), p.argmax(-1).to(torch.int16), p.mean(0))
+
+
+def _winner(g: Tensor, mass: Tensor, support: Tensor) -> Tensor:
+    """The class with the highest G; ties by the voters' C² mass, then by Σ_m p_m, then the lowest class."""
+    best = g >= g.amax(1, keepdim=True) - TIE
+    for criterion in (mass, support):
+        value = criterion.masked_fill(~best, -1.0)
+        top = value.amax(1, keepdim=True)
+        best &= value >= top - TIE * top.abs()
+    return best.to(torch.uint8).argmax(1)

@@ -1,4 +1,4 @@
-"""From a model spec (a name, ``module:callable``, ``file.py:callable`` or a callable) to the callable that builds it."""
+"""From a model spec (a name, ``module:callable``, ``file.py:callable``, a callable) to what builds it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from torch import nn
 
 from fedol.errors import InputError, unknown
 from fedol.models.resnet import bottleneck_resnet, wide_resnet22
-from fedol.models.small import CNN, cnn_large, mlp
+from fedol.models.small import cnn, cnn_large, mlp
 
 ModelSpec = str | type[nn.Module] | Callable[..., nn.Module]
 """What ``create`` accepts as a model."""
 
 FIXED: dict[str, Callable[..., nn.Module]] = {
     "mlp": mlp,
-    "cnn": CNN,
+    "cnn": cnn,
     "cnn-large": cnn_large,
     "resnet22-wide": wide_resnet22,
 }

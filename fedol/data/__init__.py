@@ -1,0 +1,41 @@
+"""Datasets as uint8 arrays, the public/private/test split, and partitions over clients. NumPy only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fedol.data.cifar import load_cifar10, load_cifar100
+from fedol.data.dataset import Dataset, Images, fingerprint
+from fedol.data.digits import load_digits
+from fedol.data.fashion import load_fashion_mnist
+from fedol.data.folder import load_folder
+from fedol.data.npz import load_npz
+from fedol.data.partition import partition
+from fedol.data.split import Split, split
+from fedol.errors import InputError, unknown
+
+__all__ = ["DATASETS", "Dataset", "Images", "Split", "fingerprint", "load", "partition", "split"]
+
+DATASETS: dict[str, Callable[[Path | None], Dataset]] = {
+    "digits": load_digits,
+    "cifar10": load_cifar10,
+    "cifar100": load_cifar100,
+    "fashion-mnist": load_fashion_mnist,
+    "npz": load_npz,
+    "folder": load_folder,
+}
+
+
+def load(name: str, data_dir: str | Path | None = None) -> Dataset:
+    """Load a dataset by its name in ``DATASETS``, or by the path of an ``.npz`` file or a folder of images."""
+    if name in DATASETS:
+        return DATASETS[name](None if data_dir is None else Path(data_dir).expanduser())
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return load_folder(path)
+    if path.suffix == ".npz":
+        return load_npz(path)
+    if path.exists():
+        raise InputError(f"{path} is neither an .npz file nor a folder of images; convert it to one of these.")
+    raise unknown("dataset", name, DATASETS)

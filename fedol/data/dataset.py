@@ -1,0 +1,132 @@
+"""A dataset in memory: uint8 images, integer labels, class names, and a fingerprint of all three."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedol.errors import InputError
+
+MOST_CLASSES = 65_536  # a larger label is a mistake (an id, a pixel), not a class
+
+
+def fingerprint(images: npt.NDArray[Any]) -> str:
+    """SHA-256 of an array's dtype, shape and bytes: another order or one other pixel is another fingerprint."""
+    digest = hashlib.sha256(f"{images.dtype.str}{images.shape}".encode())
+    digest.update(np.ascontiguousarray(images).data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Labelled images: ``x`` uint8 [N, channels, H, W], C-contiguous, and ``y`` int64 [N]."""
+
+    x: npt.NDArray[np.uint8]
+    y: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, index: npt.NDArray[np.integer[Any]]) -> Images:
+        """The images at these positions, in this order."""
+        return Images(self.x[index], self.y[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test images of the same shape and the names of their classes."""
+
+    name: str
+    train: Images
+    test: Images
+    classes: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of every image."""
+        channels, height, width = self.train.x.shape[1:]
+        return channels, height, width
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the images and labels of both parts, in order, and the class names."""
+        arrays = (self.train.x, self.train.y, self.test.x, self.test.y)
+        parts = [*(fingerprint(array) for array in arrays), *self.classes]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @classmethod
+    def from_arrays(
+        cls,
+        train_x: npt.ArrayLike,
+        train_y: npt.ArrayLike,
+        test_x: npt.ArrayLike,
+        test_y: npt.ArrayLike,
+        classes: Sequence[str] | None = None,
+        name: str = "custom",
+    ) -> Dataset:
+        """Check arrays and make them a dataset.
+
+        Images are [N, H, W], [N, C, H, W] or [N, H, W, C] with one or three channels (where both of the last two
+        could be meant, channels come first), uint8 or floats in [0, 1], which are rounded to uint8.
+        Labels are integers 0..C-1; without ``classes`` the names are "0", "1", ... up to the largest label.
+        """
+        x, test = _pixels(train_x, f"{name}: train_x"), _pixels(test_x, f"{name}: test_x")
+        if x.shape[1:] != test.shape[1:]:
+            raise InputError(
+                f"{name}: training images are {_size(x)} but test images are {_size(test)}; make them the same size."
+            )
+        y, test_labels = _labels(train_y, len(x), f"{name}: train_y"), _labels(test_y, len(test), f"{name}: test_y")
+        top = int(max(y.max(), test_labels.max()))
+        names = tuple(str(c) for c in (range(top + 1) if classes is None else classes))
+        if top >= len(names):
+            raise InputError(f"{name}: label {top} has no name among the {len(names)} classes; labels count from 0.")
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise InputError(f"{name}: the class names must be two or more and all different, not {_brief(names)}.")
+        return cls(name, Images(x, y), Images(test, test_labels), names)
+
+
+def _pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:
+    """Any accepted image array as contiguous uint8 [N, C, H, W]."""
+    array = np.asarray(values)
+    if array.ndim == 3:
+        array = array[:, None]
+    elif array.ndim == 4 and array.shape[1] not in (1, 3) and array.shape[3] in (1, 3):
+        array = array.transpose(0, 3, 1, 2)
+    if array.ndim != 4 or array.shape[1] not in (1, 3):
+        shape = list(np.shape(values))
+        raise InputError(f"{where} has shape {shape}; give [N, H, W], [N, C, H, W] or [N, H, W, C] with C 1 or 3.")
+    if array.size == 0:
+        raise InputError(f"{where} is empty (shape {list(np.shape(values))}); give at least one image.")
+    if array.dtype != np.uint8:
+        if not np.issubdtype(array.dtype, np.floating):
+            raise InputError(f"{where} has type {array.dtype}; give uint8, or floats between 0 and 1.")
+        if not (array.min() >= 0 and array.max() <= 1):  # also true of NaN
+            raise InputError(f"{where} has floats outside [0, 1] or not finite; divide by 255 or give uint8.")
+        array = np.rint(array * 255).astype(np.uint8)
+    return np.ascontiguousarray(array)
+
+
+def _labels(values: npt.ArrayLike, count: int, where: str) -> npt.NDArray[np.int64]:
+    """Any accepted labels as int64 [N]."""
+    array = np.asarray(values)
+    if array.shape != (count,) or not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"{where} must be {count} integers, one per image, not {array.dtype} {list(array.shape)}.")
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= MOST_CLASSES:
+        raise InputError(f"{where} holds the label {low if low < 0 else high}; labels must be 0, 1, ... C-1.")
+    return array.astype(np.int64)
+
+
+def _size(images: npt.NDArray[Any]) -> str:
+    return "x".join(map(str, images.shape[1:]))
+
+
+def _brief(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "none"

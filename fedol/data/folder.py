@@ -1,0 +1,91 @@
+"""Your own images: a folder per class, with or without ``train`` and ``test`` above."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedol.data.dataset import Dataset
+from fedol.data.holdout import holdout
+from fedol.errors import InputError
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
+LAYOUT = "expected are train/CLASS/* and test/CLASS/*, or CLASS/* alone"
+Pixels = npt.NDArray[np.uint8]
+
+
+def load_folder(path: Path | None) -> Dataset:
+    """Read ``train/CLASS/*`` and ``test/CLASS/*``, or ``CLASS/*`` with a fixed fifth of each class held out for test.
+
+    Classes are the sorted folder names, files are taken in sorted order, all images must have one size. The images
+    are grey where all of them are, else RGB. The held-out fifth depends on the names ``CLASS/FILE`` only
+    (see ``holdout``), so a copy of the tree elsewhere gives the same dataset.
+    """
+    if path is None:
+        raise InputError("The dataset 'folder' needs a folder; give it as the data directory (--data-dir FOLDER).")
+    if not path.is_dir():
+        raise InputError(f"There is no folder {path}; {LAYOUT}.")
+    if (path / "train").is_dir() and (path / "test").is_dir():
+        train, test = _files(path / "train"), _files(path / "test")
+        extra = sorted(test.keys() - train.keys())
+        if extra:
+            raise InputError(f"{path / 'test' / extra[0]} is a class that {path / 'train'} lacks; add it there.")
+    else:
+        train, test = {}, {}
+        for name, files in _files(path).items():
+            marked = holdout([f"{name}/{file.name}" for file in files])
+            train[name] = [file for file, held in zip(files, marked, strict=True) if not held]
+            test[name] = [file for file, held in zip(files, marked, strict=True) if held]
+    names = list(train)
+    sets = [[(file, names.index(name)) for name in part for file in part[name]] for part in (train, test)]
+    images = _read([file for part in sets for file, _ in part])
+    labels = np.array([label for part in sets for _, label in part], dtype=np.int64)
+    cut = len(sets[0])
+    return Dataset.from_arrays(images[:cut], labels[:cut], images[cut:], labels[cut:], names, path.resolve().name)
+
+
+def _files(root: Path) -> dict[str, list[Path]]:
+    """The image files of each class folder, both sorted; hidden names and other kinds of file are passed over."""
+    found: dict[str, list[Path]] = {}
+    for folder in sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(".")):
+        inside = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+        found[folder.name] = [file for file in inside if not file.name.startswith(".")]
+        if not found[folder.name]:
+            raise InputError(f"{folder} holds no image files; {LAYOUT}.")
+    if not found:
+        raise InputError(f"{root} holds no class folders; {LAYOUT}.")
+    return found
+
+
+def _read(files: list[Path]) -> Pixels:
+    """All images as uint8 [N, C, H, W], one channel where every file is grey, else three."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise InputError("Reading image folders needs Pillow; run: pip install 'fedol[images]'.") from None
+    images: list[Pixels] = []
+    for file in files:
+        try:
+            with Image.open(file) as image:
+                images.append(_pixels(image, file))
+        except InputError:
+            raise
+        except Exception as error:  # a broken file can fail anywhere inside a decoder
+            raise InputError(f"{file} cannot be read as an image ({error}); replace or remove it.") from error
+        if images[-1].shape[1:] != images[0].shape[1:]:
+            sizes = ["x".join(map(str, shape.shape[:0:-1])) for shape in (images[-1], images[0])]
+            raise InputError(f"{file} is {sizes[0]} pixels but {files[0]} is {sizes[1]}; resize them to one size.")
+    channels = max(len(image) for image in images)
+    return np.stack([np.broadcast_to(image, (channels, *image.shape[1:])) for image in images])
+
+
+def _pixels(image: Any, file: Path) -> Pixels:
+    """One opened image as [1, H, W] or [3, H, W]."""
+    if image.mode.startswith(("I", "F")):  # Pillow would clip these to 255 without a word
+        raise InputError(f"{file} has more than 8 bits per pixel (mode {image.mode}); convert it to 8 bits.")
+    if image.mode in ("1", "L", "LA"):
+        return np.asarray(image.convert("L"), dtype=np.uint8)[None]
+    return np.asarray(image.convert("RGB"), dtype=np.uint8).transpose(2, 0, 1)

@@ -1,0 +1,34 @@
+"""Your own arrays: an ``.npz`` file with ``train_x``, ``train_y``, ``test_x``, ``test_y``."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from fedol.data.dataset import Dataset
+from fedol.errors import InputError
+
+ARRAYS = ("train_x", "train_y", "test_x", "test_y")
+
+
+def load_npz(path: Path | None) -> Dataset:
+    """Read the four arrays, and the class names from ``classes`` where it is there; pickled objects are refused."""
+    if path is None:
+        raise InputError("The dataset 'npz' needs a file; give it as the data directory (--data-dir FILE.npz).")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            missing = [name for name in ARRAYS if name not in file]
+            if missing:
+                raise InputError(f"{path} has no array '{missing[0]}'; save {', '.join(ARRAYS)} with numpy.savez.")
+            train_x, train_y, test_x, test_y = (file[name] for name in ARRAYS)
+            classes = np.atleast_1d(file["classes"]).tolist() if "classes" in file else None
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"There is no file {path}; give the path of an .npz file.") from None
+    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path} cannot be read as .npz arrays ({error}); save it with numpy.savez.") from error
+    return Dataset.from_arrays(train_x, train_y, test_x, test_y, classes, path.stem)

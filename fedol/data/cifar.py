@@ -9,6 +9,7 @@ import tempfile
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -88,26 +89,30 @@ def load_source(source: Source, data_dir: Path | None = None) -> Dataset:
     train_x, train_y = _part(source, folder, source.train)
     test_x, test_y = _part(source, folder, source.test)
     ((meta, md5),) = source.meta.items()
-    classes = _read(folder / meta, md5)[source.names_key]
+    (classes,) = _read(folder / meta, md5, source.names_key)
     return Dataset.from_arrays(train_x, train_y, test_x, test_y, classes, source.name)
 
 
 def _part(source: Source, folder: Path, files: Mapping[str, str]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The images and labels of the training or the test files."""
-    batches = [_read(folder / name, md5) for name, md5 in files.items()]
-    images = np.concatenate([batch["data"] for batch in batches])
-    return images.reshape(-1, 3, 32, 32), np.concatenate([batch[source.label_key] for batch in batches])
+    batches = [_read(folder / name, md5, "data", source.label_key) for name, md5 in files.items()]
+    images, labels = (np.concatenate(pieces) for pieces in zip(*batches, strict=True))
+    return images.reshape(-1, 3, 32, 32), labels
 
 
-def _read(path: Path, md5: str) -> Any:
-    """The content of one published file; the checksum comes before the unpickling."""
+def _read(path: Path, md5: str, *keys: str) -> list[Any]:
+    """These entries of one published file; the checksum comes before the unpickling."""
     try:
         data = path.read_bytes()
-        if hashlib.md5(data, usedforsecurity=False).hexdigest() != md5:
-            raise InputError(f"{path} is not the published file (its md5 sum differs from {md5}); get a fresh copy.")
-        return load_arrays(data)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); get a fresh copy of its folder.") from error
+    if hashlib.md5(data, usedforsecurity=False).hexdigest() != md5:
+        raise InputError(f"{path} is not the published file (its md5 sum is not {md5}); get a fresh copy.")
+    try:
+        content = load_arrays(data)
+        return [content[key] for key in keys]
+    except Exception as error:  # a pickle can be broken in any way
+        raise InputError(f"{path} is no CIFAR file ({error}); get a fresh copy of its folder.") from error
 
 
 def _locate(source: Source, data_dir: Path) -> Path:
@@ -122,7 +127,11 @@ def _locate(source: Source, data_dir: Path) -> Path:
             if not archive.is_file():
                 archive = _download(source.url, Path(scratch) / archive.name, data_dir)
             _unpack(archive, source, Path(scratch))
-            (Path(scratch) / source.folder).rename(data_dir / source.folder)
+            try:
+                (Path(scratch) / source.folder).rename(data_dir / source.folder)
+            except OSError:
+                if not (data_dir / source.folder).is_dir():  # else another process was faster
+                    raise
     except OSError as error:
         raise InputError(f"{source.name} cannot be put in {data_dir} ({error}); give another --data-dir.") from error
     return data_dir / source.folder
@@ -131,7 +140,9 @@ def _locate(source: Source, data_dir: Path) -> Path:
 def _unpack(archive: Path, source: Source, into: Path) -> None:
     with archive.open("rb") as stream:
         if hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest() != source.md5:
-            raise InputError(f"{archive} is not the published archive (its md5 sum is not {source.md5}); delete it.")
+            raise InputError(
+                f"{archive} is not the published archive (its md5 sum is not {source.md5}); get a fresh copy."
+            )
     try:
         with tarfile.open(archive) as tar:
             tar.extractall(into, filter="data")
@@ -143,7 +154,7 @@ def _download(url: str, to: Path, data_dir: Path) -> Path:
     try:
         with urllib.request.urlopen(url, timeout=30) as answer, to.open("wb") as file:
             shutil.copyfileobj(answer, file)
-    except OSError as error:  # URLError is one
+    except (OSError, HTTPException) as error:  # URLError is an OSError
         raise InputError(
             f"{to.name} is not in {data_dir} and could not be downloaded from {url} ({error}); put the file there."
         ) from error

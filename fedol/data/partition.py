@@ -47,8 +47,8 @@ def partition(
         )
     rng = numpy_generator(seed, "partition", spec)
     if kind == "iid":
-        labels, classes = np.zeros_like(labels), 1  # one class that all clients share evenly
-        return _deal(labels, _even(np.bincount(labels, minlength=1), np.ones((1, clients), dtype=bool), rng), rng)
+        labels = np.zeros_like(labels)  # one class that all clients share evenly
+        return _deal(labels, _even(np.bincount(labels), np.ones((1, clients), dtype=bool), rng), rng)
     sizes = np.bincount(labels, minlength=classes)
     if kind == "dirichlet":
         return _deal(labels, _dirichlet(sizes, value, clients, min_size, rng), rng)
@@ -87,7 +87,8 @@ def _dirichlet(sizes: Counts, alpha: float, clients: int, min_size: int, rng: np
     best = 0
     for _ in range(DRAWS):
         shares = np.cumsum(rng.dirichlet(np.full(clients, alpha), size=len(sizes)), axis=1)
-        cuts = (np.clip(np.nan_to_num(shares), 0, 1) * sizes[:, None]).astype(np.int64)
+        # Rounded, not floored: flooring would leave the last client one stray sample of nearly every class.
+        cuts = np.rint(np.clip(np.nan_to_num(shares), 0, 1) * sizes[:, None]).astype(np.int64)
         cuts[:, -1] = sizes  # whatever the rounding of the sum
         counts: Counts = np.diff(cuts, axis=1, prepend=np.int64(0))
         smallest = int(counts.sum(axis=0).min())

@@ -45,6 +45,13 @@ def describe(spec: ModelSpec) -> str:
     return str(getattr(spec, "__name__", type(spec).__name__))
 
 
+def address(spec: ModelSpec) -> str:
+    """A name that ``create`` finds the model by again, in another process too: a class becomes ``module:name``."""
+    if isinstance(spec, str) or not hasattr(spec, "__qualname__"):
+        return describe(spec)
+    return f"{spec.__module__}:{spec.__qualname__}"
+
+
 def find(spec: ModelSpec) -> Callable[..., nn.Module]:
     """The callable that builds a model."""
     if isinstance(spec, nn.Module):

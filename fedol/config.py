@@ -1,0 +1,125 @@
+"""The configuration of a run: one frozen dataclass with every default visible, a TOML file, presets."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedol.errors import InputError, unknown
+
+# A model is a name or, from Python, a class or function of yours.
+ModelName = str | Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One simulated federation. The defaults are the quick job: digits, ten small clients, about a minute on a CPU."""
+
+    dataset: str = "digits"
+    data_dir: str | None = None
+    public: int = 400  # unlabeled samples that everyone shares, taken from the training data
+    clients: int = 10
+    partition: str = "dirichlet:0.3"
+    client_models: tuple[ModelName, ...] = ("mlp", "cnn")  # dealt evenly in turn
+    server_model: ModelName = "cnn-large"
+    width: int = 16
+    method: str = "fedol"
+    iterations: int = 10
+    tau: float = 0.2
+    rho: float = 0.1
+    rho_step: float = 0.05
+    epochs: int = 20
+    batch_size: int = 32
+    lr: float = 1e-3
+    seed: int = 0
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, kind in _NUMBERS.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, kind):
+                raise InputError(f"The setting '{name}' must be a number, but is {value!r}.")
+        models = (self.client_models,) if isinstance(self.client_models, str) else self.client_models
+        names = [part.strip() for m in models for part in m.split(",")] if all(isinstance(m, str) for m in models) else models
+        if not names or not all(names):
+            raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")
+        object.__setattr__(self, "client_models", tuple(names))
+        if self.clients < 1 or self.width < 1:
+            raise InputError(f"clients and width must be at least 1, but are {self.clients} and {self.width}.")
+
+    def client_model(self, client: int) -> ModelName:
+        """Client k's model: the list dealt in turn."""
+        return self.client_models[client % len(self.client_models)]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; a class of yours becomes its name."""
+        from fedol.models import address
+
+        values = dataclasses.asdict(self)
+        values["client_models"] = [address(model) for model in self.client_models]
+        values["server_model"] = address(self.server_model)
+        return values
+
+    @property
+    def hash(self) -> str:
+        """Names the configuration: any changed setting changes it."""
+        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+_NUMBERS: dict[str, Any] = {
+    **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "seed"), int),
+    **dict.fromkeys(("tau", "rho", "rho_step", "lr"), int | float),
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "quick": {},
+    # Section V of the paper; the width is the family's nominal one (the paper names none).
+    "paper": {
+        "dataset": "cifar100",
+        "public": 5000,
+        "clients": 10,
+        "partition": "dirichlet:0.05",
+        "client_models": ("resnet11", "resnet20"),
+        "server_model": "resnet56",
+        "width": 16,
+        "iterations": 10,
+        "tau": 0.2,
+        "rho": 0.1,
+        "rho_step": 0.05,
+        "epochs": 50,
+        "batch_size": 64,
+        "lr": 1e-3,
+    },
+}
+
+
+def configure(preset: str | None = None, file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> RunConfig:
+    """A configuration from a preset, then a TOML file, then single settings; the later wins."""
+    written = _read(file) if file else {}
+    preset = preset or written.pop("preset", None) or "quick"
+    written.pop("preset", None)
+    if preset not in PRESETS:
+        raise unknown("preset", str(preset), PRESETS)
+    values = {**PRESETS[preset], **written, **(overrides or {})}
+    known = [field.name for field in dataclasses.fields(RunConfig)]
+    for name in values:
+        if name not in known:
+            raise unknown("setting", name, known)
+    return RunConfig(**values)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"The configuration {file} cannot be read: {error}.") from None
+    values = {key.replace("-", "_"): value for key, value in values.items()}
+    if isinstance(values.get("client_models"), list):
+        values["client_models"] = tuple(values["client_models"])
+    return values

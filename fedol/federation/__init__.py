@@ -1,0 +1,1 @@
+"""How knowledge travels: in process (a simulation), as files in a folder, over a network."""

@@ -1,0 +1,47 @@
+"""FedOL: voted pseudo-labels and the clients' mixture, alternating with server training (the paper's Section IV)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from torch import Tensor
+
+from fedol.knowledge import Knowledge
+from fedol.methods.teacher import Distillation, Targets
+from fedol.objective import Mixture, with_labels
+from fedol.voting import Ballots, baseline_count
+
+
+class FedOL:
+    """Hears every client once; then each iteration votes with the server's newest predictions and gives Eq. 7's target."""
+
+    def __init__(self, knowledge: Iterable[Knowledge], settings: Distillation) -> None:
+        self.iterations = settings.iterations
+        self._settings = settings
+        self._ballots = Ballots()
+        mixture = Mixture()
+        for client in knowledge:
+            probs = client.probabilities()
+            self._ballots.add(probs)
+            mixture.add(probs)
+        self._mixture = mixture.mean()
+
+    def rho(self, iteration: int) -> Fraction:
+        """ρ of an iteration as the decimal fraction a person wrote, so that ⌈ρN⌉ never slips by one; at most 1."""
+        start, step = Fraction(str(self._settings.rho)), Fraction(str(self._settings.rho_step))
+        return min(Fraction(1), start + (iteration - 1) * step)
+
+    def targets(self, iteration: int, server: Tensor | None) -> Targets:
+        """Algorithm 1, then the target of Eq. 7. A sample nobody is sure of keeps its distillation term."""
+        ballots = self._ballots if server is None else self._ballots.including(server)
+        rho = self.rho(iteration)
+        votes = ballots.elect(baseline_count(rho, len(self._mixture)))
+        covered = votes.labels >= 0
+        record = {
+            "rho": float(rho),
+            "coverage": covered.double().mean().item(),
+            "voters": votes.voters.double().mean().item(),
+            "score": votes.score[covered].mean().item(),
+        }
+        return Targets(with_labels(self._mixture, votes.labels, self._settings.tau).float(), record, votes)

@@ -1,0 +1,55 @@
+"""A method is a function from knowledge to targets; everything else about training a server is the same for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+from fedol.errors import InputError
+from fedol.knowledge import Knowledge
+from fedol.training import Recipe
+from fedol.voting import PseudoLabels
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """How the server learns. The defaults are the paper's."""
+
+    method: str = "fedol"
+    iterations: int = 10
+    tau: float = 0.2
+    rho: float = 0.1
+    rho_step: float = 0.05
+    recipe: Recipe = field(default_factory=Recipe)
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1:
+            raise InputError(f"iterations must be at least 1, but is {self.iterations}.")
+        if not 0 < self.rho <= 1 or not 0 <= self.rho_step <= 1:
+            raise InputError(f"rho must lie in (0, 1] and rho_step in [0, 1], but are {self.rho} and {self.rho_step}.")
+        if not 0 <= self.tau < float("inf"):
+            raise InputError(f"tau must be a finite number of at least 0, but is {self.tau}.")
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What the server trains on in one iteration, and what to remember of how it came about."""
+
+    soft: Tensor  # [N, C]; rows need not sum to one
+    record: Mapping[str, float] = field(default_factory=dict)
+    votes: PseudoLabels[Tensor] | None = None
+
+
+class Teacher(Protocol):
+    """A method that has heard all clients."""
+
+    iterations: int
+
+    def targets(self, iteration: int, server: Tensor | None) -> Targets:
+        """Targets of one iteration (from 1); ``server`` is its own probabilities on the public set, from the second on."""
+
+
+Method = Callable[[Iterable[Knowledge], Distillation], Teacher]

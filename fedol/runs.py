@@ -1,0 +1,114 @@
+"""A run is a folder: its configuration, one artefact per finished stage, each there whole or not at all.
+
+    config.json                 frozen configuration with its hash
+    data.json                   who holds how many samples of which class
+    clients/03.fedol            client 3's knowledge: exactly what it uploads
+    clients/03.safetensors      client 3's model (a simulation's own copy; a real client never sends it)
+    server/02.safetensors       the server after iteration 2
+    server/02.votes.safetensors the pseudo-labels it was trained on
+    model.safetensors           the final server model
+    metrics.jsonl               one line per finished stage
+    summary.json                the result
+
+Starting the same run again skips what is finished; a changed configuration is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+
+from fedol.config import RunConfig
+from fedol.errors import FedolError
+from fedol.files import read_json, read_tensors, write_atomically, write_json, write_tensors
+from fedol.methods import Targets
+from fedol.models import ModelSpec
+from fedol.server import ServerModel, load
+
+SCHEMA = 1
+
+
+class RunFolder:
+    """The files of one run."""
+
+    def __init__(self, path: Path, server_model: ModelSpec | None = None) -> None:
+        self.path = path
+        self._server_model = server_model
+
+    @classmethod
+    def open(cls, path: Path, config: RunConfig) -> RunFolder:
+        """Start a run in an empty folder, or continue the same one."""
+        run = cls(path, config.server_model)
+        frozen = path / "config.json"
+        if frozen.exists():
+            run._check(frozen, config)
+        else:
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise FedolError(f"{path} exists and is not a run; choose another --out.")
+            try:
+                write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json()})
+            except OSError as error:
+                raise FedolError(f"The run folder {path} cannot be written: {error}.") from None
+        return run
+
+    def _check(self, frozen: Path, config: RunConfig) -> None:
+        try:
+            found = read_json(frozen)
+            schema, hash_, before = found["schema"], found["hash"], found["config"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FedolError(f"{frozen} is damaged ({error}); choose another --out.") from None
+        if schema != SCHEMA:
+            raise FedolError(f"{self.path} was made by another version (schema {schema}, this is {SCHEMA}); choose another --out.")
+        if hash_ != config.hash:
+            now = config.as_json()
+            changed = [f"{key} was {before.get(key)!r}, now {value!r}" for key, value in now.items() if before.get(key) != value]
+            raise FedolError(f"{self.path} holds another run ({'; '.join(changed)}); choose another --out.")
+
+    def knowledge(self, client: int) -> Path:
+        """Client k's upload; it is there exactly when the client has finished."""
+        return self.path / "clients" / f"{client:02d}.fedol"
+
+    def client_model(self, client: int) -> Path:
+        """Client k's own model, for evaluation in a simulation."""
+        return self.path / "clients" / f"{client:02d}.safetensors"
+
+    def checkpoint(self, iteration: int) -> Path:
+        """The server after an iteration."""
+        return self.path / "server" / f"{iteration:02d}.safetensors"
+
+    def votes(self, iteration: int) -> Path:
+        """The pseudo-labels of an iteration."""
+        return self.path / "server" / f"{iteration:02d}.votes.safetensors"
+
+    def last(self) -> ServerModel | None:
+        """The server after the last finished iteration."""
+        finished = sorted(path for path in (self.path / "server").glob("*.safetensors") if "votes" not in path.name)
+        return load(finished[-1], self._server_model) if finished else None
+
+    def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
+        """Keep a finished iteration; the checkpoint comes last, because it is what marks it finished."""
+        record = server.history[-1]
+        if targets.votes:
+            votes = {"labels": targets.votes.labels, "score": targets.votes.score, "voters": targets.votes.voters}
+            write_tensors(self.votes(record["iteration"]), votes, {})
+        self.log({"stage": "iteration", **record, "seconds": seconds})
+        server.save(self.checkpoint(record["iteration"]))
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Add a line to metrics.jsonl; a stage done again after a crash replaces its line."""
+        path = self.path / "metrics.jsonl"
+        identity = ("stage", "client", "iteration")
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        kept = [line for line in lines if any(json.loads(line).get(key) != record.get(key) for key in identity)]
+        write_atomically(path, ("\n".join([*kept, json.dumps(record)]) + "\n").encode())
+
+
+def read_votes(path: Path) -> dict[str, Any]:
+    """The stored pseudo-labels of one iteration."""
+    try:
+        return dict(read_tensors(path)[0])
+    except (OSError, SafetensorError) as error:
+        raise FedolError(f"{path} cannot be read: {error}.") from None

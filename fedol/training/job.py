@@ -1,0 +1,98 @@
+"""What is trained (a job), how (a recipe), and what comes of it (a fit)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from fedol.errors import InputError
+from fedol.seeding import derive
+
+
+ALL_CORES = 0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The paper's training: Adam without weight decay or schedule; the last epoch counts."""
+
+    epochs: int = 50
+    batch_size: int = 64
+    lr: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch_size < 2:
+            raise InputError(f"epochs must be at least 1 and batch_size at least 2, but are {self.epochs}, {self.batch_size}.")
+        if not 0 < self.lr < float("inf"):
+            raise InputError(f"lr must be a positive number, but is {self.lr}.")
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """Per-channel mean and standard deviation on the [0, 1] scale; part of a model, like its weights."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """uint8 [n, C, H, W] -> normalised float32."""
+        mean = torch.tensor(self.mean, device=images.device)[:, None, None]
+        std = torch.tensor(self.std, device=images.device)[:, None, None]
+        return (images.float() / 255 - mean) / std
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One model to fit to images (uint8 [N, C, H, W]) and targets (classes [N] or soft targets [N, C])."""
+
+    name: str
+    model: nn.Module
+    images: Tensor
+    targets: Tensor
+    normalise: Normalisation
+    recipe: Recipe = field(default_factory=Recipe)
+    seed: int = 0
+    threads: int = 1  # CPU threads of this job, whatever runs beside it: they can change the last bit of a sum
+
+    def __post_init__(self) -> None:
+        if len(self.images) != len(self.targets):
+            raise InputError(f"{self.name} has {len(self.images)} images but {len(self.targets)} targets.")
+        if len(self.images) < 2:
+            raise InputError(f"{self.name} has {len(self.images)} training images; at least 2 are needed.")
+
+    def batches(self, epoch: int) -> Iterator[Tensor]:
+        """The sample indices of each batch of one epoch, shuffled by a generator of this job and epoch alone.
+
+        A trailing batch of one sample is left out: batch normalisation has no variance for it.
+        """
+        generator = torch.Generator().manual_seed(derive(self.seed, "shuffle", epoch))
+        order = torch.randperm(len(self.images), generator=generator)
+        for batch in order.split(self.recipe.batch_size):
+            if len(batch) > 1:
+                yield batch
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The outcome of one job: the mean loss of each epoch, or why it stopped."""
+
+    job: Job
+    losses: tuple[float, ...]
+    seconds: float
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One finished epoch, for progress displays and checkpoints."""
+
+    job: Job
+    epoch: int  # 1-based
+    loss: float
+    images: int
+
+
+OnEpoch = Callable[[Epoch], None]

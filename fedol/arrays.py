@@ -30,7 +30,9 @@ def returned(result: Tensor, like: Array) -> Array:
     """A result in the company of its input: NumPy or torch, its device, and float32 unless the input was float64."""
     if isinstance(like, Tensor):
         wide = like.dtype == torch.float64
-        return (result.to(torch.float64 if wide else torch.float32) if result.is_floating_point() else result).to(like.device)
+        return (result.to(torch.float64 if wide else torch.float32) if result.is_floating_point() else result).to(
+            like.device
+        )
     array: np.ndarray = result.cpu().numpy()
     return array.astype(np.float32) if array.dtype == np.float64 and like.dtype != np.float64 else array
 
@@ -61,7 +63,9 @@ def probabilities(value: Array, dims: int | None, what: str = "probabilities") -
     off = (sums - 1).abs() > SUM_TOLERANCE
     if off.any():
         place = _first(off)
-        raise InputError(f"{what} must sum to 1 over the classes, but sum to {sums[tuple(place)].item():.4g} at {place}.")
+        raise InputError(
+            f"{what} must sum to 1 over the classes, but sum to {sums[tuple(place)].item():.4g} at {place}."
+        )
     return tensor
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,11 +45,9 @@ class RunConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, kind):
                 raise InputError(f"The setting '{name}' must be a number, but is {value!r}.")
-        models = (self.client_models,) if isinstance(self.client_models, str) else self.client_models
-        names = [part.strip() for m in models for part in m.split(",")] if all(isinstance(m, str) for m in models) else models
-        if not names or not all(names):
+        object.__setattr__(self, "client_models", tuple(_names(self.client_models)))
+        if not self.client_models:
             raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")
-        object.__setattr__(self, "client_models", tuple(names))
         if self.clients < 1 or self.width < 1:
             raise InputError(f"clients and width must be at least 1, but are {self.clients} and {self.width}.")
 
@@ -70,6 +68,16 @@ class RunConfig:
     def hash(self) -> str:
         """Names the configuration: any changed setting changes it."""
         return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
+    """One by one, whether they came as a list or, from the command line, as ``resnet11,resnet20``."""
+    if isinstance(models, str):
+        yield from (name.strip() for name in models.split(",") if name.strip())
+    elif callable(models):
+        yield models
+    else:
+        yield from models
 
 
 _NUMBERS: dict[str, Any] = {
@@ -99,7 +107,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def configure(preset: str | None = None, file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> RunConfig:
+def configure(
+    preset: str | None = None, file: Path | None = None, overrides: Mapping[str, Any] | None = None
+) -> RunConfig:
     """A configuration from a preset, then a TOML file, then single settings; the later wins."""
     written = _read(file) if file else {}
     preset = preset or written.pop("preset", None) or "quick"
@@ -119,7 +129,4 @@ def _read(file: Path) -> dict[str, Any]:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"The configuration {file} cannot be read: {error}.") from None
-    values = {key.replace("-", "_"): value for key, value in values.items()}
-    if isinstance(values.get("client_models"), list):
-        values["client_models"] = tuple(values["client_models"])
-    return values
+    return {key.replace("-", "_"): value for key, value in values.items()}

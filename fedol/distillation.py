@@ -50,7 +50,9 @@ def distill(
     """
     images = to_tensor(public, "public images")
     if images.dim() != 4 or images.dtype != torch.uint8:
-        raise InputError(f"public images must be uint8 [N, channels, H, W], but are {images.dtype} {list(images.shape)}.")
+        raise InputError(
+            f"public images must be uint8 [N, channels, H, W], but are {images.dtype} {list(images.shape)}."
+        )
     clients = [
         item if isinstance(item, Knowledge) else Knowledge.from_probabilities(item, client=f"client {number}")
         for number, item in enumerate(knowledge)

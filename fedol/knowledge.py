@@ -39,7 +39,9 @@ class Knowledge:
         """Knowledge from a network's raw outputs or from log-probabilities (softmax tells them not apart)."""
         tensor = to_tensor(logits, f"{client}'s logits").float().cpu()
         if tensor.dim() != 2 or not tensor.numel():
-            raise InputError(f"{client}'s logits must have the shape [samples, classes], but have {list(tensor.shape)}.")
+            raise InputError(
+                f"{client}'s logits must have the shape [samples, classes], but have {list(tensor.shape)}."
+            )
         if not torch.isfinite(tensor).all():
             raise InputError(f"{client}'s logits hold NaN or an infinity.")
         return cls._of(torch.log_softmax(tensor, 1), task, client)
@@ -77,6 +79,8 @@ class Knowledge:
         if header.get("schema") != SCHEMA:
             raise InputError(f"{path} has the schema {header.get('schema')}, but this version reads {SCHEMA}.")
         if task is not None and header["task"] != task.id:
-            raise InputError(f"{path} answers the task {header['task'] or '(none)'}, not {task.id}: make it again for this one.")
+            raise InputError(
+                f"{path} answers the task {header['task'] or '(none)'}, not {task.id}: make it again for this one."
+            )
         knowledge = cls.from_logits(log_probs, task, header["client"])
         return cls(knowledge.log_probs, header["task"], header["client"])

@@ -61,10 +61,16 @@ class RunFolder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FedolError(f"{frozen} is damaged ({error}); choose another --out.") from None
         if schema != SCHEMA:
-            raise FedolError(f"{self.path} was made by another version (schema {schema}, this is {SCHEMA}); choose another --out.")
+            raise FedolError(
+                f"{self.path} was made by another version (schema {schema}, this is {SCHEMA}); choose another --out."
+            )
         if hash_ != config.hash:
             now = config.as_json()
-            changed = [f"{key} was {before.get(key)!r}, now {value!r}" for key, value in now.items() if before.get(key) != value]
+            changed = [
+                f"{key} was {before.get(key)!r}, now {value!r}"
+                for key, value in now.items()
+                if before.get(key) != value
+            ]
             raise FedolError(f"{self.path} holds another run ({'; '.join(changed)}); choose another --out.")
 
     def knowledge(self, client: int) -> Path:

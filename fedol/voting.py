@@ -134,7 +134,8 @@ class Ballots:
 
 
 def _entropy(p: Tensor) -> Tensor:
-    return -torch.special.xlogy(p, p).sum(-1)
+    h: Tensor = -torch.special.xlogy(p, p).sum(-1)
+    return h
 
 
 def _ballot(p: Tensor) -> Ballot:

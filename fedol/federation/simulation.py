@@ -1,4 +1,4 @@
-"""A whole federation in one process: split the data, train the clients, distill the server, evaluate once at the end."""
+"""A whole federation in one process: split the data, train the clients, distill the server, evaluate at the end."""
 
 from __future__ import annotations
 
@@ -81,9 +81,7 @@ class Simulation:
         )
         data = dataset or load(config.dataset, config.data_dir)
         self.data: Split = split(data, config.public, config.seed)
-        self.shares = partition(
-            self.data.private.y, config.partition, config.clients, config.seed, len(data.classes)
-        )
+        self.shares = partition(self.data.private.y, config.partition, config.clients, config.seed, len(data.classes))
         self.task = Task.of(self.data.public, data.classes)
         self.shape = data.shape
         self.clients = [self._architecture(config.client_model(k)) for k in range(config.clients)]
@@ -161,7 +159,9 @@ class Simulation:
 
     def evaluate(self, server: ServerModel) -> dict[str, Any]:
         """Test accuracies of clients, ensemble and server, and per iteration the diagnostics that need labels."""
-        models = [load_model(self.folder.client_model(k), self.config.client_model(k)) for k in range(len(self.clients))]
+        models = [
+            load_model(self.folder.client_model(k), self.config.client_model(k)) for k in range(len(self.clients))
+        ]
         for model in models:
             model.device = self.device
         accuracies, ensemble = evaluate_clients(models, self.data.test)

@@ -14,7 +14,7 @@ from fedol.voting import Ballots, baseline_count
 
 
 class FedOL:
-    """Hears every client once; then each iteration votes with the server's newest predictions and gives Eq. 7's target."""
+    """Hears every client once; each iteration then votes, the server's newest predictions included, and gives its target (Eq. 7)."""
 
     def __init__(self, knowledge: Iterable[Knowledge], settings: Distillation) -> None:
         self.iterations = settings.iterations

@@ -59,15 +59,19 @@ def _side_by_side(jobs: Sequence[Job], device: torch.device, on_epoch: OnEpoch) 
 
 
 @torch.no_grad()
-def predict(model: nn.Module, images: Array, normalise: Normalisation, device: torch.device, batch: int = 512) -> Tensor:
+def predict(
+    model: nn.Module, images: Array, normalise: Normalisation, device: torch.device, batch: int = 512
+) -> Tensor:
     """Log-probabilities, float32 [N, classes] on the CPU, of uint8 images; in evaluation mode, un-augmented."""
     pixels = to_tensor(images, "images")
     was_training = model.training
     model.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     with threads(1):
         parts = [
-            torch.log_softmax(model(normalise(part.to(device)).contiguous(memory_format=torch.channels_last)).float(), 1)
-            for part in pixels.split(batch)
+            torch.log_softmax(
+                model(normalise(part.to(device)).contiguous(memory_format=torch.channels_last)).float(), 1
+            )
+            for part in torch.split(pixels, batch)
         ]
     model.train(was_training)
     return torch.cat(parts).cpu()

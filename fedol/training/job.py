@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from fedol.errors import InputError
 from fedol.seeding import derive
 
-
 ALL_CORES = 0
 
 
@@ -25,7 +24,9 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 2:
-            raise InputError(f"epochs must be at least 1 and batch_size at least 2, but are {self.epochs}, {self.batch_size}.")
+            raise InputError(
+                f"epochs must be at least 1 and batch_size at least 2, but are {self.epochs}, {self.batch_size}."
+            )
         if not 0 < self.lr < float("inf"):
             raise InputError(f"lr must be a positive number, but is {self.lr}.")
 
@@ -70,7 +71,7 @@ class Job:
         """
         generator = torch.Generator().manual_seed(derive(self.seed, "shuffle", epoch))
         order = torch.randperm(len(self.images), generator=generator)
-        for batch in order.split(self.recipe.batch_size):
+        for batch in torch.split(order, self.recipe.batch_size):
             if len(batch) > 1:
                 yield batch
 

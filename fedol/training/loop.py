@@ -32,7 +32,7 @@ def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit
                 x = job.normalise(images[index]).contiguous(memory_format=torch.channels_last)
                 loss = F.cross_entropy(model(x), targets[index])
                 optimiser.zero_grad(set_to_none=True)
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
                 total += loss.detach() * len(index)
                 seen += len(index)

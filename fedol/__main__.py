@@ -1,0 +1,5 @@
+"""``python -m fedol``."""
+
+from fedol.cli import main
+
+main()

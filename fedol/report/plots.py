@@ -1,0 +1,55 @@
+"""Plots; matplotlib is an extra and is imported only here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedol.errors import FedolError
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise FedolError("Plots need matplotlib: pip install 'fedol[plot]'.") from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.add_subplot()
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure in the format of the file's ending."""
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise FedolError(f"The plot {path} cannot be written: {error}.") from None
+
+
+def partition_heat_map(counts: np.ndarray, classes: tuple[str, ...], title: str, path: Path) -> None:
+    """Client × class heat map of the private data."""
+    clients, width = counts.shape
+    figure, axes = _figure(min(16.0, 3 + 0.32 * width), min(12.0, 1.8 + 0.32 * clients))
+    shown = np.ma.masked_equal(counts, 0)  # a class that a client does not hold stays white
+    image = axes.imshow(shown, aspect="auto", cmap="viridis_r", interpolation="nearest", vmin=0)
+    axes.set(title=title, xlabel="class", ylabel="client")
+    axes.set_yticks(range(clients) if clients <= 30 else range(0, clients, max(1, clients // 20)))
+    if width <= 30:
+        axes.set_xticks(range(width), classes, rotation=0 if max(map(len, classes)) <= 2 else 60, ha="right")
+    if width <= 12 and clients <= 30:
+        for (client, c), count in np.ndenumerate(counts):
+            if count:
+                axes.text(
+                    c,
+                    client,
+                    count,
+                    ha="center",
+                    va="center",
+                    size=7,
+                    color="white" if count > counts.max() / 2 else "black",
+                )
+    figure.colorbar(image, ax=axes, label="samples")
+    save(figure, path)

@@ -14,7 +14,7 @@ from fedol.voting import Ballots, baseline_count
 
 
 class FedOL:
-    """Hears every client once; each iteration then votes, the server's newest predictions included, and gives its target (Eq. 7)."""
+    """Hears every client once; each iteration then votes, the server included, and gives the target of Eq. 7."""
 
     def __init__(self, knowledge: Iterable[Knowledge], settings: Distillation) -> None:
         self.iterations = settings.iterations

@@ -49,7 +49,7 @@ class Teacher(Protocol):
     iterations: int
 
     def targets(self, iteration: int, server: Tensor | None) -> Targets:
-        """Targets of one iteration (from 1); ``server`` is its own public probabilities, from the second iteration on."""
+        """Targets of one iteration (from 1); ``server``: its own public probabilities, from the second iteration on."""
 
 
 Method = Callable[[Iterable[Knowledge], Distillation], Teacher]

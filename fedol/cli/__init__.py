@@ -1,0 +1,44 @@
+"""The command line: parse, call, print. One file per command; heavy imports wait until a command runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fedol.cli.partition import partition
+from fedol.cli.run import run
+from fedol.errors import FedolError
+
+app = typer.Typer(
+    name="fedol",
+    help="One larger server model from many small private ones, with a single upload per client.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (run, partition):
+    app.command()(command)
+
+
+@app.callback(invoke_without_command=True)
+def _main(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from fedol import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point: an error that a user can mend is one sentence and exit code 2, never a traceback."""
+    try:
+        app()
+    except FedolError as error:
+        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("Stopped; what is finished is kept. The same command continues.")
+        sys.exit(130)

@@ -18,7 +18,7 @@ from fedol.methods import Distillation, Targets
 from fedol.models import ModelSpec
 from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
-from fedol.training import ALL_CORES, Job, Normalisation, OnEpoch, Recipe, fit, resolve_device
+from fedol.training import Job, Normalisation, Process, Recipe, drive, resolve_device
 
 
 class Store(Protocol):
@@ -74,10 +74,12 @@ def distill(
         wanted = Distillation(method=method, recipe=recipe, **settings)
     except TypeError as error:
         raise InputError(f"distill does not know a setting: {error}.") from None
-    return run_distillation(clients, images, architecture, wanted, seed, resolve_device(device))
+    where = resolve_device(device)
+    ((_, server),) = drive([distillation(clients, images, architecture, wanted, seed, where)], where)
+    return server
 
 
-def run_distillation(
+def distillation(
     knowledge: Iterable[Knowledge],
     public: Tensor,
     architecture: Architecture,
@@ -85,11 +87,12 @@ def run_distillation(
     seed: int,
     device: torch.device,
     store: Store | None = None,
-    on_epoch: OnEpoch = lambda epoch: None,
-) -> ServerModel:
-    """The same, piece by piece: continues after the store's last iteration and keeps every new one there.
+    name: str = "server",
+) -> Process[ServerModel]:
+    """The same as a process for ``training.drive``, so that several servers can train side by side.
 
-    Weights continue from one iteration to the next; the optimiser is fresh in each.
+    Continues after the store's last iteration and keeps every new one there. Weights continue from one iteration to the
+    next; the optimiser is fresh in each.
     """
     teacher = methods.find(settings.method)(knowledge, settings)
     server = (store.last() if store else None) or ServerModel(
@@ -98,17 +101,16 @@ def run_distillation(
     server.device = device
     for iteration in range(len(server.history) + 1, teacher.iterations + 1):
         targets = teacher.targets(iteration, None if iteration == 1 else server.predict_log_proba(public).exp())
-        job = Job(
-            name=f"server {iteration}/{teacher.iterations}",
+        result = yield Job(
+            name=f"{name} {iteration}/{teacher.iterations}",
             model=server.module,
             images=public,
             targets=targets.soft,
             normalise=architecture.normalise,
             recipe=settings.recipe,
             seed=derive(seed, "server", iteration),
-            threads=ALL_CORES,
+            alone=True,
         )
-        (result,) = fit([job], device, on_epoch)
         if result.error:
             raise FedolError(result.error)
         record = {"iteration": iteration, **targets.record, "loss": result.losses[-1]}

@@ -14,7 +14,7 @@ import torch
 
 from fedol.config import RunConfig, configure
 from fedol.data import Dataset, Split, load, partition, split
-from fedol.distillation import run_distillation
+from fedol.distillation import distillation
 from fedol.errors import FedolError
 from fedol.evaluation import accuracy, evaluate_clients, pseudo_label_accuracy, summary_statistics
 from fedol.files import read_json, write_atomically, write_json
@@ -26,7 +26,7 @@ from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
 from fedol.server import load as load_model
 from fedol.task import Task
-from fedol.training import Job, Normalisation, OnEpoch, Recipe, fit, predict, resolve_device
+from fedol.training import Job, Normalisation, OnEpoch, Recipe, drive, fit, predict, resolve_device
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,10 @@ class Simulation:
         """The method on the clients' files, exactly as they were uploaded."""
         on_stage("server", self.distillation.iterations * self.recipe.epochs)
         public = torch.from_numpy(self.data.public)
-        server = run_distillation(
-            Uploads(self), public, self.server, self.distillation, self.config.seed, self.device, self.folder, on_epoch
+        process = distillation(
+            Uploads(self), public, self.server, self.distillation, self.config.seed, self.device, self.folder
         )
+        ((_, server),) = drive([process], self.device, on_epoch)
         last = self.folder.checkpoint(len(server.history))
         write_atomically(self.folder.path / "model.safetensors", last.read_bytes())
         return server

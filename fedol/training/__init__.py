@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from threading import Event
+from collections.abc import Generator, Iterator, Sequence
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from fedol.arrays import Array, to_tensor
 from fedol.errors import InputError
-from fedol.training.job import ALL_CORES, Epoch, Fit, Job, Normalisation, OnEpoch, Recipe
-from fedol.training.loop import train
-from fedol.training.threads import cores, threads
+from fedol.training.cpu import CpuEngine, threads
+from fedol.training.job import Epoch, Fit, Job, Normalisation, OnEpoch, Recipe
 
-__all__ = ["ALL_CORES", "Epoch", "Fit", "Job", "Normalisation", "OnEpoch", "Recipe", "fit", "predict", "resolve_device"]
+T = TypeVar("T")
+
+__all__ = [
+    "Epoch",
+    "Fit",
+    "Job",
+    "Normalisation",
+    "OnEpoch",
+    "Process",
+    "Recipe",
+    "drive",
+    "fit",
+    "predict",
+    "resolve_device",
+]
 
 
 def resolve_device(name: str) -> torch.device:
@@ -31,31 +43,51 @@ def resolve_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+Process = Generator[Job, Fit, T]
+"""Work that needs models trained in between: yields a job, is sent its fit, returns a result."""
+
+
 def fit(jobs: Sequence[Job], device: torch.device, on_epoch: OnEpoch = lambda epoch: None) -> Iterator[Fit]:
     """Train every job's model in place and yield each outcome as soon as it is there; one failing stops no other.
 
-    A job's result depends on the job alone, not on what trains beside it: on the CPU small jobs take one core each
-    and run side by side, because small convolutions do not gain from a second one.
+    A job's result depends on the job alone, not on what trains beside it.
     """
-    small = [job for job in jobs if job.threads == 1 and device.type == "cpu"]
-    for job in jobs:
-        if job not in small:
-            with threads(job.threads):
-                yield train(job, device, on_epoch, Event())
-    if small:
-        yield from _side_by_side(small, device, on_epoch)
+    with engine(device, on_epoch) as trainer:
+        for job in jobs:
+            trainer.submit(job)
+        for _ in jobs:
+            yield trainer.next()
 
 
-def _side_by_side(jobs: Sequence[Job], device: torch.device, on_epoch: OnEpoch) -> Iterator[Fit]:
-    stop = Event()
-    with threads(1), ThreadPoolExecutor(cores(), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        try:
-            running = [pool.submit(train, job, device, on_epoch, stop) for job in jobs]
-            for done in as_completed(running):
-                yield done.result()
-        finally:  # also when the caller is interrupted: end the others at their next batch
-            stop.set()
-            pool.shutdown(cancel_futures=True)
+def drive(
+    processes: Sequence[Process[T]], device: torch.device, on_epoch: OnEpoch = lambda epoch: None
+) -> Iterator[tuple[int, T]]:
+    """Run processes side by side and yield (position, result) of each as it ends; the first error ends them all."""
+    with engine(device, on_epoch) as trainer:
+        waiting: dict[int, int] = {}  # id of the job under way -> position of its process
+
+        def advance(position: int, outcome: Fit | None) -> T | None:
+            try:
+                job = processes[position].send(outcome) if outcome else next(processes[position])
+            except StopIteration as end:
+                return cast(T, end.value)
+            waiting[id(job)] = position
+            trainer.submit(job)
+            return None
+
+        for position in range(len(processes)):
+            if (result := advance(position, None)) is not None:
+                yield position, result
+        while waiting:
+            done = trainer.next()
+            position = waiting.pop(id(done.job))
+            if (result := advance(position, done)) is not None:
+                yield position, result
+
+
+def engine(device: torch.device, on_epoch: OnEpoch) -> CpuEngine:
+    """What trains on this device."""
+    return CpuEngine(device, on_epoch)
 
 
 @torch.no_grad()

@@ -12,6 +12,8 @@ from fedol.errors import InputError
 from fedol.seeding import derive
 
 ALL_CORES = 0
+# A kernel over fewer pixels than this ends before a second thread has begun (measured: benchmarks/training.py).
+PIXELS_WORTH_A_SECOND_THREAD = 16_384
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class Recipe:
     epochs: int = 50
     batch_size: int = 64
     lr: float = 1e-3
+    weight_decay: float = 0.0  # L2, added to the gradient as Adam does
+    proximal: float = 0.0  # FedProx's μ: adds (μ/2)‖w − w₀‖², w₀ being the weights the training starts from
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 2:
@@ -56,13 +60,20 @@ class Job:
     normalise: Normalisation
     recipe: Recipe = field(default_factory=Recipe)
     seed: int = 0
-    threads: int = 1  # CPU threads of this job, whatever runs beside it: they can change the last bit of a sum
+    alone: bool = False  # a large job that may use all cores, where its images are large enough to keep them busy
 
     def __post_init__(self) -> None:
         if len(self.images) != len(self.targets):
             raise InputError(f"{self.name} has {len(self.images)} images but {len(self.targets)} targets.")
         if len(self.images) < 2:
             raise InputError(f"{self.name} has {len(self.images)} training images; at least 2 are needed.")
+
+    @property
+    def threads(self) -> int:
+        """CPU threads: fixed by the job alone, whatever runs beside it: they can change the last bit of a sum."""
+        height, width = self.images.shape[-2:]
+        pixels = min(self.recipe.batch_size, len(self.images)) * height * width
+        return ALL_CORES if self.alone and pixels >= PIXELS_WORTH_A_SECOND_THREAD else 1
 
     def batches(self, epoch: int) -> Iterator[Tensor]:
         """The sample indices of each batch of one epoch, shuffled by a generator of this job and epoch alone.

@@ -18,7 +18,11 @@ def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit
     started = time.perf_counter()
     model = job.model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     images, targets = job.images.to(device), job.targets.to(device)
-    optimiser = torch.optim.Adam(model.parameters(), lr=job.recipe.lr, fused=device.type in ("cpu", "cuda"))
+    recipe, parameters = job.recipe, [p for p in model.parameters() if p.requires_grad]
+    optimiser = torch.optim.Adam(
+        parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=device.type in ("cpu", "cuda")
+    )
+    start = [p.detach().clone() for p in parameters] if recipe.proximal else []
     losses: list[float] = []
     for epoch in range(1, job.recipe.epochs + 1):
         total, seen = torch.zeros((), device=device), 0
@@ -31,6 +35,8 @@ def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit
                 index = batch.to(device)
                 x = job.normalise(images[index]).contiguous(memory_format=torch.channels_last)
                 loss = F.cross_entropy(model(x), targets[index])
+                for p, origin in zip(parameters, start, strict=bool(start)):
+                    loss = loss + recipe.proximal / 2 * (p - origin).square().sum()
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()

@@ -67,4 +67,5 @@ def run(
         return
     console = Console()
     console.print(run_table(result.summary))
-    console.print(f"Run folder: {result.out} (fedol.load gives back the trained model).", highlight=False)
+    loads = " (fedol.load gives back the trained model)" if result.summary["server"] else ""
+    console.print(f"Run folder: {result.out}{loads}.", highlight=False)

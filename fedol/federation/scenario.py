@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,12 @@ class Scenario:
         classes = self.dataset.classes
         self.shares = partition(self.data.private.y, config.partition, config.clients, config.seed, len(classes))
         self.task = Task.of(self.data.public, classes)
+
+    def under(self, config: RunConfig) -> Scenario:
+        """The same data and clients under other settings of training and method, without a second copy of the data."""
+        other = copy.copy(self)
+        other.config = config
+        return other
 
     @property
     def public(self) -> Tensor:

@@ -19,7 +19,7 @@ from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import guarded
 from fedol.files import read_json, write_json
-from fedol.methods import LOCAL
+from fedol.methods import ITERATED, LOCAL
 from fedol.models import describe, parameter_count
 from fedol.runs import RunFolder, read_votes
 from fedol.server import ServerModel
@@ -108,7 +108,7 @@ class Simulation:
     def train_server(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> ServerModel:
         """The method on the clients' files, exactly as they were uploaded."""
         settings = self.config.distillation
-        on_stage("server", settings.iterations * settings.recipe.epochs)
+        on_stage("server", (settings.iterations if settings.method in ITERATED else 1) * settings.recipe.epochs)
         uploads = [self.folder.knowledge(k) for k in range(self.config.clients)]
         ((_, server),) = drive([self.scheme.server(uploads, self.folder)], self.scenario.device, on_epoch)
         server.save(self.folder.path / "model.safetensors")

@@ -6,12 +6,12 @@ from fedol.errors import unknown
 from fedol.methods.fedavg import ParameterMethod
 from fedol.methods.feddf import feddf, feddf_probs
 from fedol.methods.fedet import fedet
-from fedol.methods.fedhkt import fedhkt
+from fedol.methods.fedhkt import agreeing, fedhkt
 from fedol.methods.fedkt import fedkt
 from fedol.methods.fedol import FedOL, Restarted, without_labels
 from fedol.methods.mine import mine, mine_hard
 from fedol.methods.mixture import mixture
-from fedol.methods.teacher import Distillation, Method, Targets, Teacher
+from fedol.methods.teacher import Distillation, Method, Targets, Teacher, everywhere
 
 __all__ = [
     "LOCAL",
@@ -21,6 +21,7 @@ __all__ = [
     "Method",
     "Targets",
     "Teacher",
+    "everywhere",
     "find",
     "names",
     "title",
@@ -42,12 +43,18 @@ METHODS: dict[str, Method] = {
     "fedkt": fedkt,  # on the knowledge of its own client side, ``fedkt.students``
 }
 
+# Those of them that vote and train several times; every other trains its server once.
+ITERATED = ("fedol", "fedol-tau0", "fedol-reinit")
+
 # Averages of the clients' weights.
 PARAMETER_METHODS: dict[str, ParameterMethod] = {
     "fedavg": ParameterMethod(),
     "fedavg-bn": ParameterMethod(recalibrate=True),
     "fedprox": ParameterMethod(proximal=True),
 }
+
+# Which public samples clients learn from the server before another round, where it is not all of them.
+FEEDBACK = {"fedhkt": agreeing}
 
 LOCAL = "local"  # clients on their own: nothing is sent, there is no server
 

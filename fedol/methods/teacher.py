@@ -80,3 +80,8 @@ def once(soft: Tensor, **record: float) -> Teacher:
 def one_hot(labels: Tensor, classes: int) -> Tensor:
     """Hard labels [N] as targets [N, C]."""
     return F.one_hot(labels.long(), classes).to(torch.float64)
+
+
+def everywhere(server: Tensor, targets: Tensor) -> Tensor:
+    """The samples whose feedback clients learn before another round, a mask [N]: all of them, unless a method says."""
+    return torch.ones(len(server), dtype=torch.bool)

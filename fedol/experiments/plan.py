@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,15 +42,13 @@ def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
         seen |= {cell.hash for cell in missing}
         if missing:
             clients = one_round.missing_clients(missing, folder)
-            found.append(Plan(missing, _work(missing, clients, scenario), len(clients)))
+            first = sum(work.client_work(cell, scenario) / cell.config.clients for cell, _ in clients)
+            found.append(Plan(missing, first + sum(_work(cell, scenario, folder) for cell in missing), len(clients)))
     return found
 
 
-def _work(cells: Sequence[Cell], clients: Sequence[tuple[Cell, int]], scenario: Scenario) -> float:
-    """FLOPs of the missing clients, of every server, and of everyone in later rounds."""
-    first = sum(work.client_work(cell, scenario) / cell.config.clients for cell, _ in clients)
-    servers = sum(work.server_work(cell, scenario) * cell.rounds for cell in cells)
-    later = sum(
-        (work.client_work(cell, scenario) + work.feedback_work(cell, scenario)) * (cell.rounds - 1) for cell in cells
-    )
-    return first + servers + later
+def _work(cell: Cell, scenario: Scenario, folder: BenchFolder) -> float:
+    """FLOPs of a cell's servers, and of its clients in the rounds after the first; less what is finished."""
+    finished = max((int(path.parent.name) for path in folder.rounds(cell).glob("*/history.json")), default=0)
+    later = work.client_work(cell, scenario) + work.feedback_work(cell, scenario)
+    return work.server_work(cell, scenario) * (cell.rounds - finished) + later * (cell.rounds - max(1, finished))

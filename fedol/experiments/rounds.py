@@ -108,9 +108,10 @@ class Course:
 def run(
     cells: Sequence[Cell], scenario: Scenario, folder: BenchFolder, on_epoch: OnEpoch, deadline: float | None = None
 ) -> Iterator[tuple[Cell, Result | FedolError]]:
-    """Yield each cell's result when its last round is finished; after the deadline no new round begins."""
-    courses = [Course(cell, scenario, folder) for cell in cells]
-    while courses and (deadline is None or time.monotonic() < deadline):
+    """Yield each cell's result when its last round is finished; no round begins that would end after the deadline."""
+    courses, took = [Course(cell, scenario, folder) for cell in cells], 0.0
+    while courses and (deadline is None or time.monotonic() + took < deadline):
+        began = time.monotonic()
         failed: dict[Course, FedolError] = {}
         parts = [(course, k, guarded(part)) for course in courses for k, part in course.clients()]
         for position, client in drive([part for _, _, part in parts], scenario.device, on_epoch):
@@ -130,3 +131,4 @@ def run(
         for course in [course for course in courses if course.over]:
             yield course.cell, {"accuracy": course.history[-1]["accuracy"], "history": course.history}
             courses.remove(course)
+        took = time.monotonic() - began

@@ -42,9 +42,10 @@ class Bench:
         deadline = None if time_limit is None else began + time_limit
         progress.total = sum(plan.work for plan in todo)
         progress.flops = self._flops()
-        for plan in todo:
+        for number, plan in enumerate(todo):
+            # The first group always begins: a part of it is kept too, so that short leases get on.
             speed = self.folder.speed(device_name(self.device))
-            expected = plan.work / speed if speed else 0.0
+            expected = plan.work / speed if speed and number else 0.0
             if deadline is not None and time.monotonic() + expected > deadline:
                 break
             failed += self._run(plan, progress, deadline)

@@ -25,11 +25,11 @@ def forward_flops(architecture: Architecture) -> int:
     """FLOPs of one image's forward pass."""
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         architecture.build().eval()(torch.zeros(1, *architecture.shape))
-    return counter.get_total_flops()
+    return int(counter.get_total_flops())
 
 
 def client_work(cell: Cell, scenario: Scenario) -> float:
-    """FLOPs of all clients' training in the first round (and, without feedback, in every later one)."""
+    """FLOPs of all clients' training on their private data in one round."""
     scheme = schemes.of(scenario.under(cell.config))
     config = cell.config
     images = (len(scenario.dataset.train) - config.public) / config.clients  # of the average client

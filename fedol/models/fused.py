@@ -20,7 +20,7 @@ TILE = 4096  # elements a program holds at once
 PROGRAMS = 128  # row blocks that a sum is split over: about one per multiprocessor
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _last_one(arrivals, block, programs):  # type: ignore[no-untyped-def]
     """True in the program that arrives last; every partial sum is visible to it then."""
     tl.debug_barrier()
@@ -221,13 +221,11 @@ class _Shape:
 
     def arrivals(self, norm: nn.Module) -> Tensor:
         """This layer's counters: zero between kernels, because the last program to arrive sets them back."""
-        if (
-            norm not in _ARRIVALS
-            or len(_ARRIVALS[norm]) != self.sum_grid[1]
-            or _ARRIVALS[norm].device != self._x.device
-        ):
-            _ARRIVALS[norm] = torch.zeros(self.sum_grid[1], device=self._x.device, dtype=torch.int32)
-        return _ARRIVALS[norm]
+        counters = _ARRIVALS.get(norm)
+        if counters is None or counters.device != self._x.device:
+            counters = torch.zeros(self.sum_grid[1], device=self._x.device, dtype=torch.int32)
+            _ARRIVALS[norm] = counters
+        return counters
 
 
 # One set of counters per layer: models on different streams must not share them.

@@ -8,6 +8,8 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedol.models.overlap import conv
+
 
 def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> Tensor:
     """``relu(norm(x) + residual)``: the only place where normalisation, addition and activation meet.
@@ -48,7 +50,7 @@ class ConvNorm(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """[B, inputs, H, W] to [B, outputs, H/stride, W/stride]."""
-        return norm_act(self.norm, self.conv(x), residual, self.relu)
+        return norm_act(self.norm, conv(self.conv, x), residual, self.relu)
 
 
 class Residual(nn.Module):

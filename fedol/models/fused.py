@@ -16,8 +16,10 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-TILE = 4096  # elements a program holds at once
-PROGRAMS = 128  # row blocks that a sum is split over: about one per multiprocessor
+TILE = 4096  # elements a program takes in an elementwise pass
+SUM_TILE = 8192  # at most, at once, in a sum
+PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
+PER_THREAD = 16  # elements of a tile
 
 
 @triton.jit
@@ -85,9 +87,13 @@ def _apply(  # type: ignore[no-untyped-def]
     held = c < C
     mask = (r < rows)[:, None] & held[None, :]
     place = r[:, None] * C + c[None, :]
-    scale = tl.load(rstd + c, mask=held, other=0.0) * tl.load(weight + c, mask=held, other=0.0)
-    offset = tl.load(bias + c, mask=held, other=0.0) - tl.load(mean + c, mask=held, other=0.0) * scale
-    value = tl.load(x + place, mask=mask, other=0.0).to(tl.float32) * scale[None, :] + offset[None, :]
+    inverse = tl.load(rstd + c, mask=held, other=0.0)
+    w = tl.load(weight + c, mask=held, other=0.0)
+    b = tl.load(bias + c, mask=held, other=0.0)
+    m = tl.load(mean + c, mask=held, other=0.0)
+    # Written as in the backward kernels, so that both see the same sign.
+    normal = (tl.load(x + place, mask=mask, other=0.0).to(tl.float32) - m[None, :]) * inverse[None, :]
+    value = normal * w[None, :] + b[None, :]
     if RESIDUAL:
         value += tl.load(residual + place, mask=mask, other=0.0).to(tl.float32)
     if RELU:
@@ -97,8 +103,8 @@ def _apply(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _gradient_sums(  # type: ignore[no-untyped-def]
-    dy, y, x, mean, rstd, partial, arrivals, dweight, dbias, rows, per_program,
-    C: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr, RELU: tl.constexpr,
+    dy, y, x, mean, rstd, weight, bias, partial, arrivals, dweight, dbias, rows, per_program,
+    C: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """Gradients of weight and bias: Σ dz·x̂ and Σ dz, dz being dy where the output is positive."""
     program, block, programs = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
@@ -108,6 +114,8 @@ def _gradient_sums(  # type: ignore[no-untyped-def]
     end = tl.minimum(start + per_program, rows)
     m = tl.load(mean + c, mask=held, other=0.0)
     inverse = tl.load(rstd + c, mask=held, other=0.0)
+    w = tl.load(weight + c, mask=held, other=0.0)
+    b = tl.load(bias + c, mask=held, other=0.0)
     plain = tl.zeros((BM, BC), tl.float32)
     scaled = tl.zeros((BM, BC), tl.float32)
     for row in range(start, end, BM):
@@ -115,10 +123,13 @@ def _gradient_sums(  # type: ignore[no-untyped-def]
         mask = (r < end)[:, None] & held[None, :]
         place = r[:, None] * C + c[None, :]
         dz = tl.load(dy + place, mask=mask, other=0.0).to(tl.float32)
-        if RELU:
+        normal = (tl.load(x + place, mask=mask, other=0.0).to(tl.float32) - m[None, :]) * inverse[None, :]
+        if RELU and RESIDUAL:
             dz = tl.where(tl.load(y + place, mask=mask, other=0.0).to(tl.float32) > 0, dz, 0.0)
+        elif RELU:  # without a residual, x alone tells where the output is positive
+            dz = tl.where(normal * w[None, :] + b[None, :] > 0, dz, 0.0)
         plain += dz
-        scaled += dz * (tl.load(x + place, mask=mask, other=0.0).to(tl.float32) - m[None, :]) * inverse[None, :]
+        scaled += dz * normal
     tl.store(partial + (program * 2) * C + c, tl.sum(plain, 0), mask=held)
     tl.store(partial + (program * 2 + 1) * C + c, tl.sum(scaled, 0), mask=held)
     if _last_one(arrivals, block, programs):
@@ -132,7 +143,7 @@ def _gradient_sums(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _gradient(  # type: ignore[no-untyped-def]
-    dy, y, x, mean, rstd, weight, dweight, dbias, dx, dresidual, rows,
+    dy, y, x, mean, rstd, weight, bias, dweight, dbias, dx, dresidual, rows,
     C: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """dx = weight · rstd · (dz − mean(dz) − x̂ · mean(dz·x̂)); the residual's gradient is dz itself."""
@@ -142,17 +153,20 @@ def _gradient(  # type: ignore[no-untyped-def]
     mask = (r < rows)[:, None] & held[None, :]
     place = r[:, None] * C + c[None, :]
     inverse = tl.load(rstd + c, mask=held, other=0.0)
-    scale = inverse * tl.load(weight + c, mask=held, other=0.0)
+    w = tl.load(weight + c, mask=held, other=0.0)
+    b = tl.load(bias + c, mask=held, other=0.0)
     m = tl.load(mean + c, mask=held, other=0.0)
     plain = tl.load(dbias + c, mask=held, other=0.0) / rows
-    scaled = tl.load(dweight + c, mask=held, other=0.0) * inverse / rows
+    scaled = tl.load(dweight + c, mask=held, other=0.0) / rows
     dz = tl.load(dy + place, mask=mask, other=0.0).to(tl.float32)
-    if RELU:
+    normal = (tl.load(x + place, mask=mask, other=0.0).to(tl.float32) - m[None, :]) * inverse[None, :]
+    if RELU and RESIDUAL:
         dz = tl.where(tl.load(y + place, mask=mask, other=0.0).to(tl.float32) > 0, dz, 0.0)
+    elif RELU:
+        dz = tl.where(normal * w[None, :] + b[None, :] > 0, dz, 0.0)
     if RESIDUAL:
         tl.store(dresidual + place, dz.to(dresidual.dtype.element_ty), mask=mask)
-    centred = tl.load(x + place, mask=mask, other=0.0).to(tl.float32) - m[None, :]
-    value = scale[None, :] * (dz - plain[None, :] - centred * scaled[None, :])
+    value = (inverse * w)[None, :] * (dz - plain[None, :] - normal * scaled[None, :])
     tl.store(dx + place, value.to(dx.dtype.element_ty), mask=mask)
 
 
@@ -175,25 +189,25 @@ class _NormAct(torch.autograd.Function):
             x, x if residual is None else residual, y, mean, rstd, weight, bias, shape.rows,
             **shape.blocks, RESIDUAL=residual is not None, RELU=relu,
         )  # fmt: skip
-        ctx.save_for_backward(x, y, weight, mean, rstd)
+        ctx.save_for_backward(x, y if residual is not None else x, weight, bias, mean, rstd)
         ctx.relu, ctx.residual, ctx.norm = relu, residual is not None, norm
         return y
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Two sums, then one pass."""
-        x, y, weight, mean, rstd = ctx.saved_tensors
+        x, y, weight, bias, mean, rstd = ctx.saved_tensors
         dy = gradients[0].contiguous(memory_format=torch.channels_last)
         shape = _Shape(x)
         dweight, dbias = torch.empty_like(weight), torch.empty_like(weight)
         dx = torch.empty_like(x)
         dresidual = torch.empty_like(x) if ctx.residual else None
         _gradient_sums[shape.sum_grid](
-            dy, y, x, mean, rstd, shape.partial(), shape.arrivals(ctx.norm), dweight, dbias,
-            shape.rows, shape.per_program, **shape.sum_blocks, RELU=ctx.relu,
+            dy, y, x, mean, rstd, weight, bias, shape.partial(), shape.arrivals(ctx.norm), dweight, dbias,
+            shape.rows, shape.per_program, **shape.sum_blocks, RESIDUAL=ctx.residual, RELU=ctx.relu,
         )  # fmt: skip
         _gradient[shape.grid](
-            dy, y, x, mean, rstd, weight, dweight, dbias, dx, dx if dresidual is None else dresidual, shape.rows,
+            dy, y, x, mean, rstd, weight, bias, dweight, dbias, dx, dx if dresidual is None else dresidual, shape.rows,
             **shape.blocks, RESIDUAL=ctx.residual, RELU=ctx.relu,
         )  # fmt: skip
         return dx, dresidual, dweight, dbias, None, None
@@ -206,14 +220,18 @@ class _Shape:
         self._x = x
         self.rows, self.channels = x.numel() // x.shape[1], x.shape[1]
         block = min(64, triton.next_power_of_2(self.channels))
-        high = TILE // block
         columns = triton.cdiv(self.channels, block)
-        programs = min(PROGRAMS, triton.cdiv(self.rows, high))
+        # For a sum: tiles so large that few programs take few turns each, but at least one for every multiprocessor.
+        tile = max(2048, min(SUM_TILE, triton.next_power_of_2(x.numel() // PROGRAMS)))
+        high = max(1, tile // block)
+        programs = min(max(1, PROGRAMS // columns), triton.cdiv(self.rows, high))
         self.per_program = triton.cdiv(triton.cdiv(self.rows, programs), high) * high
         self.sum_grid = (triton.cdiv(self.rows, self.per_program), columns)
+        power = triton.next_power_of_2(self.sum_grid[0])
+        self.sum_blocks = {"C": self.channels, "BM": high, "BC": block, "P": power, "num_warps": _warps(tile)}
+        high = TILE // block
         self.grid = (triton.cdiv(self.rows, high), columns)
-        self.blocks = {"C": self.channels, "BM": high, "BC": block}
-        self.sum_blocks = {**self.blocks, "P": triton.next_power_of_2(self.sum_grid[0])}
+        self.blocks = {"C": self.channels, "BM": high, "BC": block, "num_warps": _warps(TILE)}
 
     def partial(self) -> Tensor:
         """Room for two sums per program and channel."""
@@ -226,6 +244,10 @@ class _Shape:
             counters = torch.zeros(self.sum_grid[1], device=self._x.device, dtype=torch.int32)
             _ARRIVALS[norm] = counters
         return counters
+
+
+def _warps(tile: int) -> int:
+    return max(4, min(16, tile // (32 * PER_THREAD)))
 
 
 # One set of counters per layer: models on different streams must not share them.

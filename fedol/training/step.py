@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from fedol.models.overlap import weight_gradients_on
 from fedol.training.batch import Batches
 from fedol.training.job import Job
 from fedol.training.loop import pull
@@ -26,6 +27,7 @@ class Step:
         self._model = job.model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self._batches, self._recipe = batches, job.recipe
         self._weights = Weights(self._model)
+        self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._targets = job.targets.to(device, copy=True)
         self._order = torch.zeros(job.samples, dtype=torch.int64, device=device)
         self._views = torch.zeros(job.samples, 3, dtype=torch.int64, device=device)
@@ -70,10 +72,10 @@ class Step:
         index = self._order[place]
         images = self._batches(index, self._views[place] if self._recipe.augment else None)
         self._weights.refresh()
-        with torch.autocast("cuda", torch.bfloat16):
+        with torch.autocast("cuda", torch.bfloat16), weight_gradients_on(self._side):
             logits = functional_call(self._model, self._weights.by_name, (images,))
         loss = F.cross_entropy(logits.float(), self._targets[index])
-        self._weights.backward(loss)
+        self._weights.backward(loss, self._side)
         if self._recipe.proximal:
             pull(self._weights.trainable, self._start, self._recipe.proximal)
         self._adam.step()
@@ -137,14 +139,16 @@ class Weights:
         """Bring the copies up to date."""
         torch._foreach_copy_(self._copies, self._masters)
 
-    def backward(self, loss: Tensor) -> None:
-        """Gradients of all weights, as float32."""
+    def backward(self, loss: Tensor, side: torch.cuda.Stream) -> None:
+        """Gradients of all weights, as float32; some of them come from the other stream."""
         gradients = torch.autograd.grad(loss, [*self._copies, *self._others], allow_unused=True)
+        torch.cuda.current_stream().wait_stream(side)
         wide: list[Tensor] = []
         narrow: list[Tensor] = []
         for p, gradient in zip([*self._masters, *self._others], gradients, strict=True):
-            p.grad = gradient
-            if gradient is not None and gradient.dtype != p.dtype:
+            if gradient is None or gradient.dtype == p.dtype:
+                p.grad = gradient
+            else:
                 p.grad = torch.empty_like(p)
                 wide.append(p.grad)
                 narrow.append(gradient)

@@ -21,7 +21,6 @@ def write(file: Path, *, seed: int, settings: dict[str, Any], results: Any) -> N
     record = {
         "command": shlex.join(["python", *sys.argv]),
         "commit": os.environ.get("FEDOL_COMMIT") or _commit(),  # the variable: where a copy has no .git
-        or _git("rev-parse", "HEAD") + ("-dirty" if _git("status", "--porcelain", "--", "fedol") else ""),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("torch", "numpy")}},
         "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count()},
         "seed": seed,

@@ -16,10 +16,11 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-TILE = 4096  # elements a program takes in an elementwise pass
-SUM_TILE = 8192  # at most, at once, in a sum
+# Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64.
+TILE = 4096  # elements that a program takes at once
 PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
-PER_THREAD = 16  # elements of a tile
+WARPS = 8  # of an elementwise program: 16 elements per thread
+SUM_WARPS = 4  # of a sum: longer loops in fewer threads, because the threads' results must be added up
 
 
 @triton.jit
@@ -35,7 +36,7 @@ def _last_one(arrivals, block, programs):  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator]
 def _statistics(  # type: ignore[no-untyped-def]
     x, partial, arrivals, mean, rstd, running_mean, running_var, rows, per_program, eps, momentum,
-    C: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr,
+    C, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr,
 ):  # fmt: skip
     """Mean and 1/std per channel, and the running statistics."""
     program, block, programs = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
@@ -43,8 +44,8 @@ def _statistics(  # type: ignore[no-untyped-def]
     held = c < C
     start = program * per_program
     end = tl.minimum(start + per_program, rows)
-    # Sums of differences from the first row: no cancellation where a channel's mean is far from zero.
-    shift = tl.load(x + start * C + c, mask=held & (start < rows), other=0.0).to(tl.float32)
+    # Sums of differences from the running mean: no cancellation where a channel's mean is far from zero.
+    shift = tl.load(running_mean + c, mask=held, other=0.0)
     first = tl.zeros((BM, BC), tl.float32)
     second = tl.zeros((BM, BC), tl.float32)
     for row in range(start, end, BM):
@@ -70,16 +71,15 @@ def _statistics(  # type: ignore[no-untyped-def]
         spread = tl.sum(tl.where(mask, squares + counts * off * off, 0.0), 0)
         tl.store(mean + c, m, mask=held)
         tl.store(rstd + c, 1 / tl.sqrt(spread / rows + eps), mask=held)
-        old_mean = tl.load(running_mean + c, mask=held, other=0.0)
         old_var = tl.load(running_var + c, mask=held, other=0.0)
-        tl.store(running_mean + c, old_mean + momentum * (m - old_mean), mask=held)
+        tl.store(running_mean + c, shift + momentum * (m - shift), mask=held)
         tl.store(running_var + c, old_var + momentum * (spread / (rows - 1) - old_var), mask=held)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _apply(  # type: ignore[no-untyped-def]
     x, residual, y, mean, rstd, weight, bias, rows,
-    C: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    C, BM: tl.constexpr, BC: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """y = relu((x − mean) · rstd · weight + bias + residual)."""
     r = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -104,7 +104,7 @@ def _apply(  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator]
 def _gradient_sums(  # type: ignore[no-untyped-def]
     dy, y, x, mean, rstd, weight, bias, partial, arrivals, dweight, dbias, rows, per_program,
-    C: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    C, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """Gradients of weight and bias: Σ dz·x̂ and Σ dz, dz being dy where the output is positive."""
     program, block, programs = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
@@ -144,7 +144,7 @@ def _gradient_sums(  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator]
 def _gradient(  # type: ignore[no-untyped-def]
     dy, y, x, mean, rstd, weight, bias, dweight, dbias, dx, dresidual, rows,
-    C: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    C, BM: tl.constexpr, BC: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """dx = weight · rstd · (dz − mean(dz) − x̂ · mean(dz·x̂)); the residual's gradient is dz itself."""
     r = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -221,17 +221,14 @@ class _Shape:
         self.rows, self.channels = x.numel() // x.shape[1], x.shape[1]
         block = min(64, triton.next_power_of_2(self.channels))
         columns = triton.cdiv(self.channels, block)
-        # For a sum: tiles so large that few programs take few turns each, but at least one for every multiprocessor.
-        tile = max(2048, min(SUM_TILE, triton.next_power_of_2(x.numel() // PROGRAMS)))
-        high = max(1, tile // block)
+        high = TILE // block
         programs = min(max(1, PROGRAMS // columns), triton.cdiv(self.rows, high))
         self.per_program = triton.cdiv(triton.cdiv(self.rows, programs), high) * high
         self.sum_grid = (triton.cdiv(self.rows, self.per_program), columns)
-        power = triton.next_power_of_2(self.sum_grid[0])
-        self.sum_blocks = {"C": self.channels, "BM": high, "BC": block, "P": power, "num_warps": _warps(tile)}
-        high = TILE // block
         self.grid = (triton.cdiv(self.rows, high), columns)
-        self.blocks = {"C": self.channels, "BM": high, "BC": block, "num_warps": _warps(TILE)}
+        power = triton.next_power_of_2(self.sum_grid[0])
+        self.blocks = {"C": self.channels, "BM": high, "BC": block, "num_warps": WARPS}
+        self.sum_blocks = {**self.blocks, "P": power, "num_warps": SUM_WARPS}
 
     def partial(self) -> Tensor:
         """Room for two sums per program and channel."""
@@ -244,10 +241,6 @@ class _Shape:
             counters = torch.zeros(self.sum_grid[1], device=self._x.device, dtype=torch.int32)
             _ARRIVALS[norm] = counters
         return counters
-
-
-def _warps(tile: int) -> int:
-    return max(4, min(16, tile // (32 * PER_THREAD)))
 
 
 # One set of counters per layer: models on different streams must not share them.

@@ -1,8 +1,8 @@
 """Weight gradients beside the backward pass, on CUDA.
 
 Backward through a convolution gives the gradient of its input, which the layer before waits for, and of its weights,
-which nobody needs before the optimiser. On a card that one small model cannot fill, the second costs almost nothing when
-it runs on a stream of its own; captured in a graph, it becomes a parallel branch.
+which nobody needs before the optimiser. On a card that one small model cannot fill, the second costs almost nothing
+when it runs on a stream of its own; captured in a graph, it becomes a parallel branch.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -13,8 +14,6 @@ from fedol.models.overlap import weight_gradients_on
 from fedol.training.batch import Batches
 from fedol.training.job import Job
 from fedol.training.loop import pull
-
-WARM_UP = 3  # runs before a capture: kernels are compiled and chosen, workspaces allocated
 
 
 class Step:
@@ -51,9 +50,11 @@ class Step:
         graphs, pool = {}, torch.cuda.graph_pool_handle()
         try:
             for size in sizes:
-                for _ in range(WARM_UP):
-                    self._next.zero_()
+                self._run(size)  # compiles and chooses kernels, allocates workspaces
+                self._next.zero_()
+                with _no_waiting():  # a capture that fails cannot be undone, so what would fail must fail here
                     self._run(size)
+                self._next.zero_()
                 graphs[size] = torch.cuda.CUDAGraph()
                 graphs[size].capture_begin(pool=pool, capture_error_mode="thread_local")
                 try:
@@ -154,6 +155,17 @@ class Weights:
                 narrow.append(gradient)
         if wide:
             torch._foreach_copy_(wide, narrow)
+
+
+@contextmanager
+def _no_waiting() -> Iterator[None]:
+    """Within, a model that makes the host wait for the GPU (``.item()``, a boolean mask) is an error."""
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
 
 
 def _batch_counters(model: nn.Module) -> list[Tensor]:

@@ -171,7 +171,6 @@ def _values(
 def _run(
     values: dict[str, Any], out: Path, time_limit: float | None, dry_run: bool, spec: Path | None, as_json: bool
 ) -> None:
-    from fedol.experiments.provenance import commit
     from fedol.experiments.runner import Bench
     from fedol.experiments.spec import Spec
     from fedol.files import write_json
@@ -179,7 +178,7 @@ def _run(
 
     wanted = Spec.from_json(values)
     if spec is not None:
-        write_json(spec, {**values, "commit": commit()})
+        write_json(spec, values)
         return
     work = Bench(wanted, out)
     if dry_run:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from fedol.experiments import paper, work
-from fedol.experiments.cells import ONE_ROUND, Cell
+from fedol.experiments.cells import ONE_ROUND, ROUNDS, Cell
 from fedol.experiments.store import BenchFolder
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
@@ -38,11 +38,12 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
         if method not in (LOCAL, *METHODS, *PARAMETER_METHODS):
             continue
         cell = Cell.of(method, scenario.config)
-        row: dict[str, Any] = {"method": method, **_traffic(cell, scenario, folder)}
+        result = finished.get(cell.hash, {})
+        row: dict[str, Any] = {"method": method, **_traffic(cell, scenario, result)}
         row["client_flops"] = work.client_work(cell, scenario) / cell.config.clients
         row["server_flops"] = work.server_work(cell, scenario)
-        result = finished.get(cell.hash, {})
-        row["server_seconds"] = None if method == LOCAL else result.get("seconds")
+        row["client_seconds"] = _mean(result, "seconds")
+        row["server_seconds"] = result.get("seconds")
         row["paper_mb"] = _papers(method)
         rows.append(row)
     table = {"settings": scenario.config.as_json(), "rows": rows, "explanation": explanation()}
@@ -56,17 +57,27 @@ def explanation() -> str:
     return EXPLANATION.format(knowledge=5000 * 10 * 8 / MIB, parameters=parameters, weights=parameters * 4 / MIB)
 
 
-def _traffic(cell: Cell, scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
+def _traffic(cell: Cell, scenario: Scenario, result: dict[str, Any]) -> dict[str, Any]:
     """Bytes per client and round; the public images, which everyone holds beforehand, are not counted."""
     if cell.method == LOCAL:
-        return {"up_bytes": 0, "down_bytes_first": 0, "down_bytes_later": 0, "measured": True}
-    sent = [folder.upload(cell.clients, k) for k in range(cell.config.clients)]
-    measured = all(path.exists() for path in sent)
-    up = sum(path.stat().st_size for path in sent) / len(sent) if measured else _encoded(cell, scenario)
+        return {"up_bytes": 0, "down_bytes_first": 0, "down_bytes_later": None, "measured": True}
+    sent = _mean(result, "upload_bytes")
+    up = _encoded(cell, scenario) if sent is None else sent
     weights = cell.method in PARAMETER_METHODS
-    # Weights come down before every round; predictions come back from the second on; FedKT has no second.
-    later = up if weights else 0.0 if cell.method == "fedkt" else _encoded(cell, scenario)
-    return {"up_bytes": up, "down_bytes_first": up if weights else 0, "down_bytes_later": later, "measured": measured}
+    # Weights come down before every round; predictions come back from the second on, where there is one.
+    later = None if cell.method not in ROUNDS else up if weights else _encoded(cell, scenario)
+    return {
+        "up_bytes": up,
+        "down_bytes_first": up if weights else 0,
+        "down_bytes_later": later,
+        "measured": sent is not None,
+    }
+
+
+def _mean(result: dict[str, Any], what: str) -> float | None:
+    """Of the clients of a finished cell."""
+    values = [client[what] for client in result.get("clients", [])]
+    return sum(values) / len(values) if values else None
 
 
 def _encoded(cell: Cell, scenario: Scenario) -> float:

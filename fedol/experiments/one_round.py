@@ -15,6 +15,7 @@ from fedol.experiments.store import BenchFolder
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import guarded
+from fedol.files import read_json, write_json
 from fedol.methods import LOCAL
 from fedol.server import ServerModel, load
 from fedol.training import OnEpoch, Process, drive
@@ -54,7 +55,7 @@ def train_clients(cells: Sequence[Cell], scenario: Scenario, folder: BenchFolder
             "upload_bytes": folder.upload(cell.clients, k).stat().st_size,
             "seconds": round(client.seconds, 3),
         }
-        client.model.history.append(record)
+        write_json(folder.record(cell.clients, k), record)
         client.model.save(folder.client(cell.clients, k))
     return failed
 
@@ -83,15 +84,18 @@ def server(cell: Cell, scenario: Scenario, folder: BenchFolder) -> Process[Resul
         uploads = [folder.upload(cell.clients, k) for k in range(cell.config.clients)]
         model = yield from schemes.of(own).server(uploads, store, cell.method)
     elapsed = round(time.perf_counter() - started, 3)  # beside others: not what it would take alone
-    return {"accuracy": test_accuracy(model, own), "history": model.history, "seconds": elapsed}
+    result = {"accuracy": test_accuracy(model, own), "history": model.history, "seconds": elapsed}
+    return result if cell.method == CEILING else {**result, **_clients(cell, folder)}
 
 
 def _clients_alone(cell: Cell, scenario: Scenario, folder: BenchFolder) -> Result:
-    models = trained_clients(cell, scenario, folder)
-    records = [model.history[-1] for model in models]
     if cell.method == ENSEMBLE:
-        pooled = ensembles(models, scenario)
+        pooled = ensembles(trained_clients(cell, scenario, folder), scenario)
         return {"accuracy": next(iter(pooled.values())), "ensembles": pooled}
-    spread = summary_statistics([record["accuracy"] for record in records])
-    seconds = sum(record["seconds"] for record in records)
-    return {"accuracy": spread["mean"], "over_clients": spread, "clients": records, "seconds": round(seconds, 3)}
+    found = _clients(cell, folder)
+    spread = summary_statistics([record["accuracy"] for record in found["clients"]])
+    return {"accuracy": spread["mean"], "over_clients": spread, **found}
+
+
+def _clients(cell: Cell, folder: BenchFolder) -> Result:
+    return {"clients": [read_json(folder.record(cell.clients, k)) for k in range(cell.config.clients)]}

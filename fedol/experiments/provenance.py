@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 import subprocess
@@ -38,11 +39,11 @@ def device_name(device: torch.device) -> str:
     return "Apple GPU" if device.type == "mps" else f"CPU ({platform.machine()})"
 
 
-def provenance(device: torch.device, known_commit: str | None = None) -> dict[str, Any]:
+def provenance(device: torch.device) -> dict[str, Any]:
     """What is recorded with every result."""
     return {
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "commit": commit() or known_commit,
+        "command": shlex.join([Path(sys.orig_argv[0]).name, *sys.orig_argv[1:]]),
+        "commit": os.environ.get("FEDOL_COMMIT") or commit(),  # the variable: where a copy has no .git
         "device": device_name(device),
         "versions": {
             "fedol": fedol.__version__,

@@ -102,19 +102,22 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
 
 def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
     """What a round costs, by method."""
-    columns = ["", "up, MB", "down, MB", "down later, MB", "paper, MB", "client TFLOPs", "server TFLOPs", "server s"]
+    columns = ["", "up, MB", "down, MB", "down later, MB", "paper, MB", "client FLOPs", "server FLOPs"]
+    columns += ["client s", "server s"]
     rows = []
     for row in table["rows"]:
         traffic = [row["up_bytes"], row["down_bytes_first"], row["down_bytes_later"]]
-        words = [title(row["method"]), *(f"{value / 1e6:.3f}" for value in traffic)]
+        words = [title(row["method"]), *("–" if value is None else f"{value / 1e6:.3f}" for value in traffic)]
         words.append("" if row["paper_mb"] is None else f"{row['paper_mb']:.2f}")
-        words += [f"{row['client_flops'] / 1e12:.2f}", f"{row['server_flops'] / 1e12:.2f}"]
-        rows.append([*words, "" if row["server_seconds"] is None else f"{row['server_seconds']:.0f}"])
+        words += [_big(row[who]) for who in ("client_flops", "server_flops")]
+        words += ["" if row[who] is None else f"{row[who]:.1f}" for who in ("client_seconds", "server_seconds")]
+        rows.append(words)
     note = (
         "Per client and round; 1 MB is 10⁶ bytes. Uploads are "
         + ("measured files" if all(row["measured"] for row in table["rows"]) else "files as they would be sent")
         + "; the public images, which everyone holds beforehand, are not counted. Training costs three forward passes "
-        "a sample. Seconds are those of a server trained beside the others. " + table["explanation"]
+        "a sample. Seconds are those of trainings that ran side by side, not what each takes alone. "
+        + table["explanation"]
     )
     return Sheet(f"cost-{number}", f"Cost: {_words(table['settings'])}", columns, rows, note)
 
@@ -124,6 +127,15 @@ def _words(settings: dict[str, Any]) -> str:
         f"{settings['dataset']}, width {settings['width']}, {settings['clients']} clients, "
         f"{settings['public']:,} public samples, {settings['epochs']} epochs"
     )
+
+
+def _big(value: float) -> str:
+    """A count of operations for people: 440 T."""
+    for unit in ("", " k", " M", " G", " T"):
+        if value < 1000 or unit == " T":
+            break
+        value /= 1000
+    return f"{value:.3g}{unit}" if value < 1000 else f"{value:,.0f}{unit}"
 
 
 def _spread(entry: dict[str, Any]) -> str:

@@ -89,7 +89,7 @@ class Bench:
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:
         """Write the result, then drop what only served to continue."""
         head = {"hash": cell.hash, "method": cell.method, "seed": cell.config.seed, "settings": cell.settings}
-        write_json(self.folder.cell(cell), {**head, **result, **provenance(self.device, self.spec.commit)})
+        write_json(self.folder.cell(cell), {**head, **result, **provenance(self.device)})
         self.folder.forget(cell)
         progress.cell(cell, result["accuracy"])
 

@@ -28,7 +28,6 @@ class Spec:
     rounds: int = 15
     feedback_epochs: int = 20
     equal_compute: bool = False  # one-pass methods train as many server epochs as FedOL in all its iterations
-    commit: str | None = None
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Spec:
@@ -38,7 +37,7 @@ class Spec:
         if kind not in KINDS:
             raise unknown("benchmark", str(kind), KINDS)
         config = configure(values.pop("preset", "paper"), overrides=values.pop("settings", {}))
-        known = ("partitions", "methods", "seeds", "rounds", "feedback_epochs", "equal_compute", "commit")
+        known = ("partitions", "methods", "seeds", "rounds", "feedback_epochs", "equal_compute")
         for name in values:
             if name not in known:
                 raise unknown("entry of a benchmark", name, known)
@@ -52,7 +51,6 @@ class Spec:
             rounds=int(values.get("rounds", 15)),
             feedback_epochs=int(values.get("feedback_epochs", 20)),
             equal_compute=equal,
-            commit=values.get("commit"),
         )
         for partition in spec.partitions:
             parse(partition)

@@ -2,7 +2,8 @@
 
 cells/<hash>.json             a finished cell
 clients/<hash>/03.fedol       what client 3 uploaded
-clients/<hash>/03.safetensors its model, with its record; written last, so it marks the client finished
+clients/<hash>/03.json        its record: test accuracy, seconds, bytes
+clients/<hash>/03.safetensors its model; written last, so it marks the client finished
 servers/<hash>.safetensors    the server of an unfinished cell after its last iteration
 rounds/<hash>/04/             an unfinished cell of several rounds after its fourth
 timing/<name>.json            how much was computed in how many seconds, for estimates
@@ -38,6 +39,10 @@ class BenchFolder:
     def client(self, clients: str, k: int) -> Path:
         """Client k's model."""
         return self.path / "clients" / clients / f"{k:02d}.safetensors"
+
+    def record(self, clients: str, k: int) -> Path:
+        """What is known about client k."""
+        return self.path / "clients" / clients / f"{k:02d}.json"
 
     def server(self, cell: Cell) -> Path:
         """The server of a cell under way."""

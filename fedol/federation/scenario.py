@@ -25,6 +25,7 @@ class Scenario:
         self.device = resolve_device(config.device)
         self.dataset = dataset or load(config.dataset, config.data_dir)
         self.data: Split = split(self.dataset, config.public, config.seed)
+        self.public: Tensor = torch.from_numpy(self.data.public)  # one tensor: an engine keeps one copy on its device
         classes = self.dataset.classes
         self.shares = partition(self.data.private.y, config.partition, config.clients, config.seed, len(classes))
         self.task = Task.of(self.data.public, classes)
@@ -34,11 +35,6 @@ class Scenario:
         other = copy.copy(self)
         other.config = config
         return other
-
-    @property
-    def public(self) -> Tensor:
-        """The public images, uint8 [N, channels, H, W]."""
-        return torch.from_numpy(self.data.public)
 
     def architecture(self, model: ModelName) -> Architecture:
         """A model for this data."""

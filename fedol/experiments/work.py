@@ -23,8 +23,9 @@ TRAINING = 3  # forward passes per training step
 @cache
 def forward_flops(architecture: Architecture) -> int:
     """FLOPs of one image's forward pass."""
+    model = architecture.build().eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        architecture.build().eval()(torch.zeros(1, *architecture.shape))
+        model(torch.zeros(1, *architecture.shape))
     return int(counter.get_total_flops())
 
 

@@ -34,8 +34,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be com
 SpecFile = Annotated[
     Path | None, typer.Option("--spec", help="Only write the benchmark to this file, for fedol.experiments.worker.")
 ]
-NOT_SETTINGS = ("partitions", "methods", "seeds", "preset", "out", "time_limit", "dry_run", "spec", "as_json")
-NOT_SETTINGS += ("equal_compute", "rounds", "feedback_epochs")
+NOT_SETTINGS = ["partitions", "methods", "seeds", "preset", "out", "time_limit", "dry_run", "spec", "as_json"]
+NOT_SETTINGS += ["equal_compute", "rounds", "feedback_epochs"]
 
 
 @bench.command("one-round")

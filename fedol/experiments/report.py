@@ -103,14 +103,17 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
 def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
     """What a round costs, by method."""
     columns = ["", "up, MB", "down, MB", "down later, MB", "paper, MB", "client FLOPs", "server FLOPs"]
-    columns += ["client s", "server s"]
+    seconds = [
+        who for who in ("client_seconds", "server_seconds") if any(row[who] is not None for row in table["rows"])
+    ]
+    columns += [f"{who.split('_')[0]} s" for who in seconds]
     rows = []
     for row in table["rows"]:
         traffic = [row["up_bytes"], row["down_bytes_first"], row["down_bytes_later"]]
         words = [title(row["method"]), *("–" if value is None else f"{value / 1e6:.3f}" for value in traffic)]
         words.append("" if row["paper_mb"] is None else f"{row['paper_mb']:.2f}")
         words += [_big(row[who]) for who in ("client_flops", "server_flops")]
-        words += ["" if row[who] is None else f"{row[who]:.1f}" for who in ("client_seconds", "server_seconds")]
+        words += ["" if row[who] is None else f"{row[who]:.1f}" for who in seconds]
         rows.append(words)
     note = (
         "Per client and round; 1 MB is 10⁶ bytes. Uploads are "

@@ -45,7 +45,7 @@ class Bench:
         for number, plan in enumerate(todo):
             # The first group always begins: a part of it is kept too, so that short leases get on.
             speed = self.folder.speed(device_name(self.device))
-            expected = plan.work / speed if speed and number else 0.0
+            expected = plan.total / speed if speed and number else 0.0
             if deadline is not None and time.monotonic() + expected > deadline:
                 break
             failed += self._run(plan, progress, deadline)
@@ -83,7 +83,7 @@ class Bench:
                 else:
                     self._finish(cell, result, progress)
         if not errors and all(self.folder.cell(cell).exists() for cell in plan.cells):
-            self.folder.time(plan.cells[0].hash, device_name(self.device), plan.work, time.monotonic() - started)
+            self.folder.time(plan.cells[0].hash, device_name(self.device), plan.total, time.monotonic() - started)
         return errors
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:

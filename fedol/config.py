@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedol import methods
 from fedol.errors import InputError, unknown
+from fedol.methods import Distillation
+from fedol.training import Recipe
 
 # A model is a name or, from Python, a class or function of yours.
 ModelName = str | Callable[..., Any]
@@ -28,13 +31,16 @@ class RunConfig:
     partition: str = "dirichlet:0.3"
     client_models: tuple[ModelName, ...] = ("mlp", "cnn")  # dealt evenly in turn
     server_model: ModelName = "cnn-large"
+    parameter_model: ModelName = "cnn"  # every client's and the server's, in methods that average weights
     width: int = 16
     method: str = "fedol"
     iterations: int = 10
     tau: float = 0.2
     rho: float = 0.1
     rho_step: float = 0.05
+    mu: float = 0.01  # FedProx's pull towards the weights a client was sent
     epochs: int = 20
+    server_epochs: int | None = None  # of each server iteration; as many as ``epochs`` unless set
     batch_size: int = 32
     lr: float = 1e-3
     seed: int = 0
@@ -50,10 +56,26 @@ class RunConfig:
             raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")
         if self.clients < 1 or self.width < 1:
             raise InputError(f"clients and width must be at least 1, but are {self.clients} and {self.width}.")
+        if self.method not in methods.names():
+            raise unknown("method", self.method, methods.names())
+        if not 0 <= self.mu < float("inf"):
+            raise InputError(f"mu must be a finite number of at least 0, but is {self.mu}.")
 
     def client_model(self, client: int) -> ModelName:
         """Client k's model: the list dealt in turn."""
         return self.client_models[client % len(self.client_models)]
+
+    @property
+    def recipe(self) -> Recipe:
+        """How a client trains."""
+        return Recipe(self.epochs, self.batch_size, self.lr)
+
+    @property
+    def distillation(self) -> Distillation:
+        """How the server learns."""
+        epochs = self.epochs if self.server_epochs is None else self.server_epochs
+        recipe = Recipe(epochs, self.batch_size, self.lr)
+        return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; a class of yours becomes its name."""
@@ -62,6 +84,7 @@ class RunConfig:
         values = dataclasses.asdict(self)
         values["client_models"] = [address(model) for model in self.client_models]
         values["server_model"] = address(self.server_model)
+        values["parameter_model"] = address(self.parameter_model)
         return values
 
     @property
@@ -82,7 +105,8 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
 
 _NUMBERS: dict[str, Any] = {
     **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "seed"), int),
-    **dict.fromkeys(("tau", "rho", "rho_step", "lr"), int | float),
+    "server_epochs": int | None,
+    **dict.fromkeys(("tau", "rho", "rho_step", "mu", "lr"), int | float),
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -95,6 +119,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "partition": "dirichlet:0.05",
         "client_models": ("resnet11", "resnet20"),
         "server_model": "resnet56",
+        "parameter_model": "resnet20",
         "width": 16,
         "iterations": 10,
         "tau": 0.2,

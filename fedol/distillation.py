@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedol import methods
 from fedol.arrays import Array, to_tensor
 from fedol.data.split import channel_statistics
 from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge
-from fedol.methods import Distillation, Targets
+from fedol.methods import Distillation, Targets, Teacher
 from fedol.models import ModelSpec
 from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
@@ -89,25 +89,42 @@ def distillation(
     store: Store | None = None,
     name: str = "server",
 ) -> Process[ServerModel]:
-    """The same as a process for ``training.drive``, so that several servers can train side by side.
+    """The same as a process for ``training.drive``, so that several servers can train side by side."""
+    teacher = methods.find(settings.method)(knowledge, settings)
+    return (yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, name))
+
+
+def serve(
+    teacher: Teacher,
+    public: Tensor,
+    architecture: Architecture,
+    recipe: Recipe,
+    seed: int,
+    device: torch.device,
+    store: Store | None = None,
+    name: str = "server",
+    start: nn.Module | None = None,
+) -> Process[ServerModel]:
+    """Train a server on what a teacher says, from ``start`` or from scratch.
 
     Continues after the store's last iteration and keeps every new one there. Weights continue from one iteration to the
-    next; the optimiser is fresh in each.
+    next unless the teacher wants a fresh start; the optimiser is fresh in each.
     """
-    teacher = methods.find(settings.method)(knowledge, settings)
     server = (store.last() if store else None) or ServerModel(
-        architecture.build(derive(seed, "server", "init")), architecture
+        start or architecture.build(derive(seed, "server", "init")), architecture
     )
     server.device = device
     for iteration in range(len(server.history) + 1, teacher.iterations + 1):
         targets = teacher.targets(iteration, None if iteration == 1 else server.predict_log_proba(public).exp())
+        if targets.restart and iteration > 1:
+            server.module = architecture.build(derive(seed, "server", "init", iteration))
         result = yield Job(
             name=f"{name} {iteration}/{teacher.iterations}",
             model=server.module,
             images=public,
             targets=targets.soft,
             normalise=architecture.normalise,
-            recipe=settings.recipe,
+            recipe=recipe,
             seed=derive(seed, "server", iteration),
             alone=True,
         )

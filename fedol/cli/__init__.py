@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from fedol.cli.bench import bench
 from fedol.cli.partition import partition
 from fedol.cli.run import run
 from fedol.errors import FedolError
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 for command in (run, partition):
     app.command()(command)
+app.add_typer(bench, name="bench")
 
 
 @app.callback(invoke_without_command=True)

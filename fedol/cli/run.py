@@ -25,12 +25,21 @@ def run(
         str | None, typer.Option(help="The server's model, for instance resnet56 or package.module:callable.")
     ] = None,
     width: Annotated[int | None, typer.Option(help="Width of the built-in models.")] = None,
-    method: Annotated[str | None, typer.Option(help="The method that turns knowledge into targets.")] = None,
+    parameter_model: Annotated[
+        str | None, typer.Option(help="Everyone's model in methods that average weights (fedavg, fedprox).")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="fedol, feddf, fedhkt, fedet, mine, fedkt, fedavg, fedprox, local or a variant.")
+    ] = None,
     iterations: Annotated[int | None, typer.Option(help="Iterations of voting and training.")] = None,
     tau: Annotated[float | None, typer.Option(help="Weight of the pseudo-labels (Eq. 7).")] = None,
     rho: Annotated[float | None, typer.Option(help="Share of samples a model votes on in the first iteration.")] = None,
     rho_step: Annotated[float | None, typer.Option(help="What rho grows by in each iteration.")] = None,
+    mu: Annotated[float | None, typer.Option(help="FedProx's pull towards the common weights.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of every training, client and server.")] = None,
+    server_epochs: Annotated[
+        int | None, typer.Option(help="Epochs of each server iteration, where they differ from the clients'.")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Batch size of every training.")] = None,
     lr: Annotated[float | None, typer.Option(help="Adam's learning rate.")] = None,
     seed: Seed = None,
@@ -58,4 +67,5 @@ def run(
         return
     console = Console()
     console.print(run_table(result.summary))
-    console.print(f"Run folder: {result.out} (fedol.load gives back the trained model).", highlight=False)
+    loads = " (fedol.load gives back the trained model)" if result.summary["server"] else ""
+    console.print(f"Run folder: {result.out}{loads}.", highlight=False)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from fedol.methods import title
+
 
 def percent(value: float) -> str:
     """An accuracy for people: one decimal, in percent."""
@@ -46,17 +48,12 @@ def run_table(summary: dict[str, Any]) -> Table:
     table.add_row("Local", "mean of the clients", "", "", "", "", f"{100 * local:.1f}{spread} %")
     table.add_row("Ensemble", "all clients together", "", "", "", "", percent(summary["ensemble"]["accuracy"]))
     server = summary["server"]
-    name = {"fedol": "FedOL"}.get(summary["config"]["method"], summary["config"]["method"])
-    table.add_row(
-        f"{name} server",
-        server["model"],
-        f"{server['parameters']:,}",
-        "",
-        "",
-        "",
-        percent(server["accuracy"]),
-        style="bold",
-    )
+    if server is None:
+        table.caption = "Every client on its own: nothing is sent and there is no server."
+        return table
+    name = title(summary["config"]["method"])
+    numbers = (f"{server['parameters']:,}", "", "", "", percent(server["accuracy"]))
+    table.add_row(f"{name} server", server["model"], *numbers, style="bold")
     best = max(client["accuracy"] for client in summary["clients"])
     table.caption = (
         f"The server is {100 * (server['accuracy'] - best):+.1f} points against the best client; "

@@ -16,11 +16,11 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-# Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64.
-TILE = 4096  # elements that a program takes at once
-PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
-WARPS = 8  # of an elementwise program: 16 elements per thread
-SUM_WARPS = 4  # of a sum: longer loops in fewer threads, because the threads' results must be added up
+# Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64 (benchmarks/README.md).
+WARPS = 4
+TILE, CHANNELS = 4096, 256  # elements that an elementwise program takes, and how many channels wide at most
+SUM_TILE, SUM_CHANNELS = 8192, 32  # the same for one turn of a sum
+PROGRAMS = 264  # that a sum is split over: two per multiprocessor
 
 
 @triton.jit
@@ -219,16 +219,17 @@ class _Shape:
     def __init__(self, x: Tensor) -> None:
         self._x = x
         self.rows, self.channels = x.numel() // x.shape[1], x.shape[1]
-        block = min(64, triton.next_power_of_2(self.channels))
-        columns = triton.cdiv(self.channels, block)
-        high = TILE // block
+        power = triton.next_power_of_2(self.channels)
+        wide = min(CHANNELS, power)
+        self.blocks = {"C": self.channels, "BM": TILE // wide, "BC": wide, "num_warps": WARPS}
+        self.grid = (triton.cdiv(self.rows, TILE // wide), triton.cdiv(self.channels, wide))
+        wide = min(SUM_CHANNELS, power)
+        columns, high = triton.cdiv(self.channels, wide), SUM_TILE // wide
         programs = min(max(1, PROGRAMS // columns), triton.cdiv(self.rows, high))
         self.per_program = triton.cdiv(triton.cdiv(self.rows, programs), high) * high
         self.sum_grid = (triton.cdiv(self.rows, self.per_program), columns)
-        self.grid = (triton.cdiv(self.rows, high), columns)
-        power = triton.next_power_of_2(self.sum_grid[0])
-        self.blocks = {"C": self.channels, "BM": high, "BC": block, "num_warps": WARPS}
-        self.sum_blocks = {**self.blocks, "P": power, "num_warps": SUM_WARPS}
+        gathered = triton.next_power_of_2(self.sum_grid[0])
+        self.sum_blocks = {"C": self.channels, "BM": high, "BC": wide, "P": gathered, "num_warps": WARPS}
 
     def partial(self) -> Tensor:
         """Room for two sums per program and channel."""

@@ -156,3 +156,19 @@ def test_knowledge_may_be_a_re_iterable_stream_of_one_client_at_a_time(name):
 
     streamed = methods.find(name)(Stream(), Distillation()).targets(1, None).soft
     assert torch.equal(streamed, methods.find(name)(knowledge(A, B, C), Distillation()).targets(1, None).soft)
+
+
+def test_the_documented_way_to_add_a_method_works(monkeypatch):
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
+    code = page.split("```python")[1].split("```")[0]
+    assert len(code.strip().splitlines()) <= 20
+    room = {}
+    exec(code, room)
+    monkeypatch.setitem(methods.METHODS, "geometric", room["geometric"])
+    expected = np.exp(2 * np.log([A, B, C]).mean(0))
+    assert target("geometric", A, B, C).soft.numpy() == pytest.approx(
+        expected / expected.sum(1, keepdims=True), abs=1e-6
+    )
+    assert "geometric" in methods.names() and methods.title("geometric") == "geometric"

@@ -111,7 +111,7 @@ def serve(
     next unless the teacher wants a fresh start; the optimiser is fresh in each.
     """
     server = (store.last() if store else None) or ServerModel(
-        start or architecture.build(derive(seed, "server", "init")), architecture
+        architecture.build(derive(seed, "server", "init")) if start is None else start, architecture
     )
     server.device = device
     for iteration in range(len(server.history) + 1, teacher.iterations + 1):

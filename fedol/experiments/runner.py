@@ -39,6 +39,7 @@ class Bench:
     def run(self, progress: Progress, time_limit: float | None = None) -> dict[str, Any]:
         """Compute what is missing; work that would not end within the limit (seconds) is left for the next time."""
         began, failed, todo = time.monotonic(), [], self.plans()
+        self.folder.open()
         deadline = None if time_limit is None else began + time_limit
         progress.total = sum(plan.work for plan in todo)
         progress.flops = self._flops()

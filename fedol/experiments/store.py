@@ -28,6 +28,13 @@ class BenchFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def open(self) -> None:
+        """Make sure that results can be written, before anything is computed."""
+        try:
+            (self.path / "cells").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FedolError(f"The folder {self.path} cannot be written ({error.strerror}); choose another.") from None
+
     def cell(self, cell: Cell) -> Path:
         """A cell's result; it is there exactly when the cell is finished."""
         return self.path / "cells" / f"{cell.hash}.json"

@@ -174,6 +174,20 @@ def test_interrupted_rounds_continue_after_the_last_one(smoke, tmp_path):
         ]
 
 
+def test_clients_heed_the_feedback_that_the_method_lets_through(smoke, tmp_path, monkeypatch):
+    out = shutil.copytree(smoke[0] / "clients", tmp_path / "bench" / "clients").parent
+    monkeypatch.setitem(rounds_module.FEEDBACK, "feddf", lambda server, targets: server.argmax(1) < 0)
+    progress = Silent()
+    run(out, progress, kind="rounds", rounds=2, methods="feddf,mine", feedback_epochs=1)
+    assert progress.jobs.count("client 0 feedback") == 1 and progress.jobs.count("client 0") == 2
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FedolError, match="cannot be written"):
+        run(tmp_path / "file", methods="local")
+
+
 def test_after_the_time_limit_nothing_new_begins(smoke, tmp_path):
     summary = run(tmp_path, time_limit=0.0, methods="local,feddf", seeds=2)
     assert summary == {"cells": 4, "finished": 0, "failed": []}

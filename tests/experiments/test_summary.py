@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedol.experiments import paper, summary
+from fedol.experiments import curves, paper, summary
 
 BASE = {"dataset": "cifar100", "width": 64, "public": 5000, "batch_size": 64, "lr": 1e-3}
 CLIENTS = {"clients": 10, "epochs": 50, "sends": "predictions", "client_models": ["resnet11", "resnet20"]}
@@ -49,7 +49,7 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
     history = [{"round": n, "accuracy": a} for n, a in enumerate((0.01, 0.2, 0.35, 0.4), 1)]
     settings = {"server_epochs": 50, "iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
     cells = [result("fedavg", 0.4, history=history, rounds=4), result("fedol", 0.3, **settings)]
-    (panel,) = summary.figures(cells)
+    (panel,) = curves.figures(cells)
     (line,) = panel["lines"]
     assert line["passes_fedol"] == 3 and [p["mean"] for p in line["rounds"]] == [0.01, 0.2, 0.35, 0.4]
     assert panel["fedol"]["mean"] == 0.3 and panel["paper_fedol"] == pytest.approx(0.298)
@@ -63,3 +63,21 @@ def test_the_papers_table_is_complete():
     assert paper.one_round("digits", "dirichlet:1", "fedol") is None
     assert paper.one_round("cifar100", "dirichlet:1", "feddf-probs") is None
     assert paper.one_round("cifar100", "dirichlet:1", "fedol") == (pytest.approx(0.372), pytest.approx(0.017))
+
+
+def test_curves_of_other_settings_are_not_mixed():
+    def curve(length, **settings):
+        history = [{"round": n, "accuracy": 0.1 * length} for n in range(1, length + 1)]
+        return result("feddf", 0.1 * length, history=history, rounds=length, server_epochs=50, **settings)
+
+    cells = [curve(2, feedback_epochs=20), curve(3, feedback_epochs=20), curve(2, feedback_epochs=5)]
+    (panel,) = curves.figures(cells)
+    assert sorted(len(line["rounds"]) for line in panel["lines"]) == [2, 3]
+    assert panel["fedol"] is None and all(line["passes_fedol"] is None for line in panel["lines"])
+
+
+def test_fedol_stands_beside_the_rounds_with_their_epochs():
+    other = {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
+    cells = [result("feddf", 0.2, history=[{"round": 1, "accuracy": 0.2}] * 2, rounds=2, server_epochs=50)]
+    cells += [result("fedol", 0.3, server_epochs=50, **other), result("fedol", 0.4, server_epochs=10, **other)]
+    assert curves.figures(cells)[0]["fedol"]["mean"] == 0.3

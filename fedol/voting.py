@@ -25,7 +25,8 @@ from fedol.errors import InputError
 
 T = TypeVar("T", Tensor, "np.ndarray", Array)
 
-# G is a ratio of sums in float64; sums of the same terms in another order differ by less than this.
+# What differs by less than this is a tie: float64 sums of the same terms in another order do. Relative for entropies,
+# masses and supports, which may be tiny; absolute for G, which lies in [-1, 1].
 TIE = 1e-12
 BLOCK = 1 << 22  # models × samples counted at once: bounds the scratch memory, whatever the number of models
 
@@ -41,10 +42,10 @@ class PseudoLabels(Generic[T]):
 
 @dataclass(frozen=True)
 class Ballot:
-    """What the vote needs of one model: 6 bytes per sample and 8 per class."""
+    """What the vote needs of one model: 6 bytes per sample (8 beyond 32,768 classes) and 8 per class."""
 
     rank: Tensor  # int32 [N]: how many samples have a strictly lower entropy
-    vote: Tensor  # int16 [N]: the predicted class
+    vote: Tensor  # int16 or int32 [N]: the predicted class
     confidence: Tensor  # float64 [C]: C², Eq. 8
 
 
@@ -63,7 +64,7 @@ def baseline_count(rho: float | Fraction, samples: int) -> int:
     """⌈ρN⌉ in integers: 0.1 + 0.05 is 0.15 here, so ρ = 0.15 of 5,000 is 750 and not 751."""
     if not 0 < rho <= 1:
         raise InputError(f"rho must lie in (0, 1], but is {float(rho):g}.")
-    exact_rho = rho if isinstance(rho, Fraction) else Fraction(rho).limit_denominator(1_000_000)
+    exact_rho = rho if isinstance(rho, Fraction) else Fraction(float(rho)).limit_denominator(1_000_000)
     return min(samples, max(1, math.ceil(exact_rho * samples)))
 
 
@@ -141,8 +142,9 @@ def _entropy(p: Tensor) -> Tensor:
 def _ballot(p: Tensor) -> Ballot:
     h = _entropy(p)
     # rank < n exactly where h is at or below the n-th lowest entropy, ties included.
-    rank = torch.searchsorted(h.sort().values, h, side="left")
-    return Ballot(rank.to(torch.int32), p.argmax(-1).to(torch.int16), p.mean(0))
+    rank = torch.searchsorted(h.sort().values, h - TIE * h.abs(), side="left")
+    small = torch.int16 if p.shape[1] <= 1 << 15 else torch.int32
+    return Ballot(rank.to(torch.int32), p.argmax(-1).to(small), p.mean(0))
 
 
 def _winner(g: Tensor, mass: Tensor, support: Tensor) -> Tensor:

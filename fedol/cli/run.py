@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from fedol.cli.options import Clients, Config, DataDir, Dataset, Json, Partition, Preset, Public, Seed, given
+
+if TYPE_CHECKING:
+    from fedol.federation.simulation import RunResult
 
 
 def run(
@@ -48,7 +52,7 @@ def run(
     from fedol.config import configure
     from fedol.federation.simulation import run as simulate
     from fedol.report.progress import TrainingProgress
-    from fedol.report.tables import run_table
+    from fedol.report.tables import history_table, run_table
 
     settings = configure(preset, config, given(options))
     with TrainingProgress(Console(stderr=True), quiet=as_json) as progress:
@@ -57,5 +61,15 @@ def run(
         print(json.dumps({"out": str(result.out), **result.summary}, indent=1))
         return
     console = Console()
-    console.print(run_table(result.summary))
-    console.print(f"Run folder: {result.out} (fedol.load gives back the trained model).", highlight=False)
+    if result.already_finished:
+        console.print("This run was finished already; here is its result.")
+    for table in (history_table(result.summary["history"]), run_table(result.summary)):
+        console.print(table, "")
+    console.print(Text(_closing(result)), soft_wrap=True)
+
+
+def _closing(result: RunResult) -> str:
+    """How long it took, and where everything is."""
+    since = " since it was resumed" if result.summary["resumed"] else ""
+    took = f"Took {result.summary['seconds']:.0f} s{since} on {result.summary['provenance']['device']}."
+    return f"{took}\nRun folder: {result.out} (fedol.load gives back the trained model)."

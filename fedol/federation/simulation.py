@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedol.config import RunConfig, configure
+from fedol import methods
+from fedol.config import RunConfig, changed, configure
 from fedol.data import Dataset, Split, load, partition, split
 from fedol.distillation import distillation
 from fedol.errors import FedolError
@@ -21,6 +21,7 @@ from fedol.files import read_json, write_atomically, write_json
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
 from fedol.models import describe, parameter_count
+from fedol.provenance import provenance
 from fedol.runs import RunFolder, read_votes
 from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
@@ -35,6 +36,7 @@ class RunResult:
 
     out: Path
     summary: dict[str, Any]
+    already_finished: bool = False  # an earlier start had done it all
 
     @property
     def model(self) -> ServerModel:
@@ -63,8 +65,8 @@ def run(
         settings["dataset"] = dataset
     if config is None:
         config = configure(settings.pop("preset", None), overrides=settings)
-    elif settings:
-        config = dataclasses.replace(config, **settings)
+    else:
+        config = changed(config, settings)
     folder = Path(out) if out is not None else Path("runs") / f"{Path(config.dataset).stem}-{config.hash}"
     return Simulation(config, folder, own).run(on_epoch, on_stage)
 
@@ -86,9 +88,11 @@ class Simulation:
         self.shape = data.shape
         self.clients = [self._architecture(config.client_model(k)) for k in range(config.clients)]
         self.server = self._architecture(config.server_model)
-        self.server.build()  # a model that cannot be built is an error now, not after the clients' training
+        # A model or method that is not there is an error now, not after the clients' training.
+        self.server.build()
+        methods.find(config.method)
         self.folder = RunFolder.open(out, config)
-        write_json(out / "data.json", self._describe_data(data))
+        self.folder.describe_data(self._describe_data(data))
 
     def _architecture(self, model: Any) -> Architecture:
         normalise = Normalisation(self.data.mean, self.data.std)
@@ -109,13 +113,19 @@ class Simulation:
     def run(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> RunResult:
         """All stages; the test set is read in the last one alone."""
         done = self.folder.path / "summary.json"
-        if not done.exists():
-            started = time.perf_counter()
-            self.train_clients(on_epoch, on_stage)
-            server = self.train_server(on_epoch, on_stage)
-            summary = {**self.evaluate(server), "seconds": round(time.perf_counter() - started, 2)}
-            write_json(done, summary)
-        return RunResult(self.folder.path, read_json(done))
+        if done.exists():
+            return RunResult(self.folder.path, read_json(done), already_finished=True)
+        started, resumed = time.perf_counter(), any(self.folder.knowledge(k).exists() for k in range(len(self.clients)))
+        self.train_clients(on_epoch, on_stage)
+        server = self.train_server(on_epoch, on_stage)
+        summary = {
+            **self.evaluate(server),
+            "seconds": round(time.perf_counter() - started, 2),  # of this start: a resumed run had some before
+            "resumed": resumed,
+            "provenance": provenance(self.config.seed, self.device),
+        }
+        write_json(done, summary)
+        return RunResult(self.folder.path, summary)
 
     def train_clients(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> None:
         """Every client without an upload yet trains on its own share and predicts the public set, once."""

@@ -43,13 +43,12 @@ class RunFolder:
         """Start a run in an empty folder, or continue the same one."""
         run = cls(path, config.server_model)
         frozen = path / "config.json"
-        if frozen.exists():
+        if _empty(path):
+            write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json()})
+        elif frozen.exists():
             run._check(frozen, config)
         else:
-            # A run killed in its first moment leaves nothing but a file half written.
-            if path.exists() and (not path.is_dir() or any(file.suffix != TEMPORARY for file in path.iterdir())):
-                raise FedolError(f"{path} exists and is not a run; choose another --out.")
-            write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json()})
+            raise FedolError(f"{path} exists and is not a run; choose another --out.")
         return run
 
     def _check(self, frozen: Path, config: RunConfig) -> None:
@@ -118,6 +117,16 @@ class RunFolder:
         except (ValueError, AttributeError):
             raise FedolError(f"{path} is damaged; remove it to continue without its earlier lines.") from None
         write_atomically(path, ("\n".join([*kept, json.dumps(record)]) + "\n").encode())
+
+
+def _empty(path: Path) -> bool:
+    """Nothing is there yet, or only the half-written file of a run killed in its first moment."""
+    try:
+        return not path.exists() or all(file.suffix == TEMPORARY for file in path.iterdir())
+    except NotADirectoryError:
+        return False
+    except OSError as error:
+        raise FedolError(f"The run folder {path} cannot be read ({error.strerror}); choose another --out.") from None
 
 
 def read_votes(path: Path) -> dict[str, Any]:

@@ -343,6 +343,18 @@ def test_an_out_folder_that_cannot_be_one(out: str, tiny: dict[str, Any], folder
     one_sentence(str(caught.value))
 
 
+def test_an_out_folder_that_may_not_be_read(
+    tiny: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")  # root, as whom tests may run, is never refused
+
+    folder.mkdir()
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    with pytest.raises(FedolError, match=r"run cannot be read \(Permission denied\); choose another --out"):
+        fedol.run(out=folder, **tiny)
+
+
 def test_a_disk_that_fills_up_is_one_sentence(
     tiny: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -323,6 +323,15 @@ def test_client_by_client_equals_all_at_once() -> None:
     assert (len(ballots), len(with_server)) == (3, 4)
 
 
+def test_the_servers_support_breaks_no_tie_of_the_clients() -> None:
+    ballots = Ballots()
+    for row in ([1.0, 0.0], [0.0, 1.0], [0.4, 0.6]):  # the third is no voter on the first sample, but leans to class 1
+        ballots.add(torch.tensor([row, [1.0, 0.0], [0.0, 1.0]]))
+    assert ballots.elect(2).labels[0] == 1
+    ballots.including(torch.tensor([[1.0, 0.0]] * 3))
+    assert ballots.elect(2).labels[0] == 1
+
+
 def test_an_election_needs_models_of_one_shape() -> None:
     with pytest.raises(InputError, match="no model to vote"):
         Ballots().elect(1)

@@ -12,6 +12,7 @@ from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
 from fedol.methods.fedol import FedOL
 
+torch.set_num_threads(1)
 N, C = 5000, 100
 
 def clients(count):
@@ -36,7 +37,7 @@ print(json.dumps({"growth": peak() - before, "voters": targets.votes.voters.sum(
 
 def test_two_hundred_clients_cost_a_fraction_of_their_predictions() -> None:
     # Every tensor in a mapping of its own, so that what is freed is gone and fragmentation is not measured.
-    env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
     answer = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, env=env)
     result = json.loads(answer.stdout)
     assert result["voters"] == 201 * 750  # it did vote: 15 % of 5,000, the server included

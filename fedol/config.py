@@ -51,9 +51,15 @@ class RunConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, kind):
                 raise InputError(f"The setting '{name}' must be a number, but is {value!r}.")
+        for name in _WORDS:
+            if not isinstance(getattr(self, name), str) and not (name == "data_dir" and self.data_dir is None):
+                raise InputError(f"The setting '{name}' must be text, but is {getattr(self, name)!r}.")
         object.__setattr__(self, "client_models", tuple(_names(self.client_models)))
         if not self.client_models:
             raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")
+        for model in (*self.client_models, self.server_model):
+            if not (isinstance(model, str) or callable(model)):
+                raise InputError(f"A model is a name, 'module:callable' or a class of yours, not {model!r}.")
         if self.clients < 1 or self.width < 1:
             raise InputError(f"clients and width must be at least 1, but are {self.clients} and {self.width}.")
         if self.method not in methods.names():
@@ -99,10 +105,13 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
         yield from (name.strip() for name in models.split(",") if name.strip())
     elif callable(models):
         yield models
-    else:
+    elif isinstance(models, Iterable):
         yield from models
+    else:
+        raise InputError(f"The setting 'client_models' must be a list of models, but is {models!r}.")
 
 
+_WORDS = ("dataset", "data_dir", "partition", "method", "device")
 _NUMBERS: dict[str, Any] = {
     **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "seed"), int),
     "server_epochs": int | None,
@@ -137,16 +146,20 @@ def configure(
 ) -> RunConfig:
     """A configuration from a preset, then a TOML file, then single settings; the later wins."""
     written = _read(file) if file else {}
-    preset = preset or written.pop("preset", None) or "quick"
-    written.pop("preset", None)
+    from_file = written.pop("preset", "quick")
+    preset = str(from_file if preset is None else preset)
     if preset not in PRESETS:
-        raise unknown("preset", str(preset), PRESETS)
-    values = {**PRESETS[preset], **written, **(overrides or {})}
+        raise unknown("preset", preset, PRESETS)
+    return changed(RunConfig(), {**PRESETS[preset], **written, **(overrides or {})})
+
+
+def changed(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
+    """The configuration with some settings replaced."""
     known = [field.name for field in dataclasses.fields(RunConfig)]
-    for name in values:
+    for name in settings:
         if name not in known:
             raise unknown("setting", name, known)
-    return RunConfig(**values)
+    return dataclasses.replace(config, **settings)
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from fedol import methods
 from fedol.arrays import Array, to_tensor
 from fedol.data.split import channel_statistics
-from fedol.errors import FedolError, InputError
+from fedol.errors import FedolError, InputError, unknown
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, Targets, Teacher
 from fedol.models import ModelSpec
@@ -65,18 +65,29 @@ def distill(
                 f"{client.client} predicts {list(client.log_probs.shape)}, but there are {len(images)} public images "
                 f"and {clients[0].client} has {clients[0].log_probs.shape[1]} classes."
             )
-    names = classes if classes is not None else [str(c) for c in range(clients[0].log_probs.shape[1])]
+    count = clients[0].log_probs.shape[1]
+    names = [str(c) for c in range(count)] if classes is None else classes
+    if len(names) != count:
+        raise InputError(f"There are {len(names)} class names, but the clients predict {count} classes.")
     mean, std = channel_statistics(images.cpu().numpy())
     channels, height, breadth = images.shape[1:]
     architecture = Architecture(model, tuple(names), (channels, height, breadth), width, Normalisation(mean, std))
-    recipe = Recipe(**{key: settings.pop(key) for key in ("epochs", "batch_size", "lr") if key in settings})
-    try:
-        wanted = Distillation(method=method, recipe=recipe, **settings)
-    except TypeError as error:
-        raise InputError(f"distill does not know a setting: {error}.") from None
+    wanted = _wanted(method, settings)
     where = resolve_device(device)
     ((_, server),) = drive([distillation(clients, images, architecture, wanted, seed, where)], where)
     return server
+
+
+def _wanted(method: str, settings: dict[str, Any]) -> Distillation:
+    """The settings, each where it belongs: the training's in the recipe, the others beside it."""
+    training, voting = ("epochs", "batch_size", "lr"), ("iterations", "tau", "rho", "rho_step")
+    for name, value in settings.items():
+        if name not in (*training, *voting):
+            raise unknown("setting", name, (*training, *voting))
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"The setting '{name}' must be a number, but is {value!r}.")
+    recipe = Recipe(**{name: settings[name] for name in training if name in settings})
+    return Distillation(method=method, recipe=recipe, **{name: settings[name] for name in voting if name in settings})
 
 
 def distillation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,28 @@ import safetensors.torch
 from safetensors import safe_open
 from torch import Tensor
 
+from fedol.errors import FedolError
+
+TEMPORARY = ".tmp"  # how the name of a file ends that is still being written
+
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that a crash at any moment leaves the old one or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        raise FedolError(
+            f"{path} cannot be written ({error.strerror}); free the disk or choose another --out."
+        ) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -33,7 +43,10 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """Read a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FedolError(f"{path} cannot be read ({error}); choose another --out or remove the file.") from None
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:

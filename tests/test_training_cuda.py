@@ -34,7 +34,7 @@ def weights(model: nn.Module) -> list[Tensor]:
 
 
 def relative(found: Tensor, wanted: Tensor) -> float:
-    return float((found.double() - wanted).norm() / wanted.norm().clamp_min(1e-12))
+    return float((found.detach().double() - wanted.detach()).norm() / wanted.detach().norm().clamp_min(1e-12))
 
 
 @pytest.mark.parametrize("shape", [(64, 16, 32), (64, 64, 16), (64, 256, 8), (64, 24, 7), (8, 1024, 4), (3, 40, 5)])
@@ -91,8 +91,9 @@ def test_same_curve_as_the_plain_float32_loop(augment: bool) -> None:
     (ours,) = fit([job(augment=augment, epochs=8)], DEVICE)
     plain = train(job(augment=augment, epochs=8), DEVICE, lambda epoch: None, Event())
     assert ours.path.startswith("CUDA graph") and plain.path == "plain loop"
+    assert abs(ours.losses[0] - plain.losses[0]) < 0.03 * plain.losses[0]
     for a, b in zip(ours.losses, plain.losses, strict=True):
-        assert abs(a - b) < 0.05 + 0.1 * b
+        assert abs(a - b) < 0.1 * plain.losses[0]
     assert ours.losses[-1] < ours.losses[0] / 2
     counters = [key for key in ours.job.model.state_dict() if key.endswith("num_batches_tracked")]
     assert all(ours.job.model.state_dict()[key] == plain.job.model.state_dict()[key] for key in counters)
@@ -138,8 +139,8 @@ class Broken(nn.Sequential):
 def test_fallbacks_say_their_path_and_a_broken_model_stops_alone() -> None:
     jobs = [job("waits", Waits()), job("dropout", Dropout()), job("broken", Broken()), job("good")]
     results = {result.job.name: result for result in fit(jobs, DEVICE)}
-    assert results["waits"].path.startswith("plain loop: its step cannot be captured")
-    assert results["dropout"].path.startswith("plain loop: its layers draw random numbers")
+    assert results["waits"].path == "plain loop: it makes the host wait for the GPU"
+    assert results["dropout"].path == "plain loop: its layers draw random numbers"
     assert results["broken"].error is not None and "broken diverged" in results["broken"].error
     assert results["good"].path.startswith("CUDA graph") and results["good"].error is None
     assert results["waits"].losses[-1] < results["waits"].losses[0]

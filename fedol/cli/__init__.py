@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from fedol.cli.bench import bench
 from fedol.cli.partition import partition
@@ -39,8 +40,10 @@ def main() -> None:
     try:
         app()
     except FedolError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(Text.assemble(("Error:", "bold red"), f" {error}"), soft_wrap=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("Stopped; what is finished is kept. The same command continues.")
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, SystemExit) and end.code != 130:  # typer turns an interrupt into an exit with this code
+            raise
+        Console(stderr=True).print("Stopped; what is finished is kept, and the same command continues.")
         sys.exit(130)

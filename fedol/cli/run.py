@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from fedol.cli.options import Clients, Config, DataDir, Dataset, Json, Partition, Preset, Public, Seed, given
+
+if TYPE_CHECKING:
+    from fedol.federation.simulation import RunResult
 
 
 def run(
@@ -57,7 +61,7 @@ def run(
     from fedol.config import configure
     from fedol.federation.simulation import run as simulate
     from fedol.report.progress import TrainingProgress
-    from fedol.report.tables import run_table
+    from fedol.report.tables import history_table, run_table
 
     settings = configure(preset, config, given(options))
     with TrainingProgress(Console(stderr=True), quiet=as_json) as progress:
@@ -66,6 +70,17 @@ def run(
         print(json.dumps({"out": str(result.out), **result.summary}, indent=1))
         return
     console = Console()
-    console.print(run_table(result.summary))
+    if result.already_finished:
+        console.print("This run was finished already; here is its result.")
+    if result.summary["history"]:
+        console.print(history_table(result.summary["history"]), "")
+    console.print(run_table(result.summary), "")
+    console.print(Text(_closing(result)), soft_wrap=True)
+
+
+def _closing(result: RunResult) -> str:
+    """How long it took, and where everything is."""
+    since = " since it was resumed" if result.summary["resumed"] else ""
+    took = f"Took {result.summary['seconds']:.0f} s{since} on {result.summary['provenance']['device']}."
     loads = " (fedol.load gives back the trained model)" if result.summary["server"] else ""
-    console.print(f"Run folder: {result.out}{loads}.", highlight=False)
+    return f"{took}\nRun folder: {result.out}{loads}."

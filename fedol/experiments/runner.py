@@ -15,13 +15,13 @@ from fedol.experiments import one_round, rounds, work
 from fedol.experiments.cells import Cell
 from fedol.experiments.plan import Plan, plans
 from fedol.experiments.progress import OutOfTime, Progress
-from fedol.experiments.provenance import device_name, provenance
 from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import guarded
 from fedol.files import write_json
 from fedol.models import parameter_count
+from fedol.provenance import device_name, provenance
 from fedol.training import Job, Recipe, drive, fit
 
 
@@ -92,8 +92,8 @@ class Bench:
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:
         """Write the result, then drop what only served to continue."""
-        head = {"hash": cell.hash, "method": cell.method, "seed": cell.config.seed, "settings": cell.settings}
-        write_json(self.folder.cell(cell), {**head, **result, **provenance(self.device)})
+        head = {"hash": cell.hash, "method": cell.method, "settings": cell.settings}
+        write_json(self.folder.cell(cell), {**head, **result, **provenance(cell.config.seed, self.device)})
         self.folder.forget(cell)
         progress.cell(cell, result["accuracy"])
 

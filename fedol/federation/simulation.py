@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedol.config import RunConfig, configure
+from fedol.config import RunConfig, changed, configure
 from fedol.data import Dataset
 from fedol.errors import FedolError
 from fedol.evaluation import accuracy, evaluate_clients, pseudo_label_accuracy, summary_statistics
@@ -21,6 +20,7 @@ from fedol.federation.scheme import guarded
 from fedol.files import read_json, write_json
 from fedol.methods import ITERATED, LOCAL
 from fedol.models import describe, parameter_count
+from fedol.provenance import provenance
 from fedol.runs import RunFolder, read_votes
 from fedol.server import ServerModel
 from fedol.server import load as load_model
@@ -33,6 +33,7 @@ class RunResult:
 
     out: Path
     summary: dict[str, Any]
+    already_finished: bool = False  # an earlier start had done it all
 
     @property
     def model(self) -> ServerModel:
@@ -61,8 +62,8 @@ def run(
         settings["dataset"] = dataset
     if config is None:
         config = configure(settings.pop("preset", None), overrides=settings)
-    elif settings:
-        config = dataclasses.replace(config, **settings)
+    else:
+        config = changed(config, settings)
     folder = Path(out) if out is not None else Path("runs") / f"{Path(config.dataset).stem}-{config.hash}"
     return Simulation(config, folder, own).run(on_epoch, on_stage)
 
@@ -73,21 +74,29 @@ class Simulation:
     def __init__(self, config: RunConfig, out: Path, dataset: Dataset | None = None) -> None:
         self.config = config
         self.scenario = Scenario(config, dataset)
+        # A model or method that is not there is an error now, not after the clients' training.
         self.scheme = schemes.of(self.scenario)
-        self.scenario.server.build()  # a model that cannot be built is an error now, not after the clients' training
+        self.scenario.server.build()
         self.folder = RunFolder.open(out, config)
-        write_json(out / "data.json", self.scenario.describe())
+        self.folder.describe_data(self.scenario.describe())
 
     def run(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> RunResult:
         """All stages; the test set is read in the last one alone."""
         done = self.folder.path / "summary.json"
-        if not done.exists():
-            started = time.perf_counter()
-            self.train_clients(on_epoch, on_stage)
-            server = None if self.config.method == LOCAL else self.train_server(on_epoch, on_stage)
-            summary = {**self.evaluate(server), "seconds": round(time.perf_counter() - started, 2)}
-            write_json(done, summary)
-        return RunResult(self.folder.path, read_json(done))
+        if done.exists():
+            return RunResult(self.folder.path, read_json(done), already_finished=True)
+        started = time.perf_counter()
+        resumed = any(self.folder.knowledge(k).exists() for k in range(self.config.clients))
+        self.train_clients(on_epoch, on_stage)
+        server = None if self.config.method == LOCAL else self.train_server(on_epoch, on_stage)
+        summary = {
+            **self.evaluate(server),
+            "seconds": round(time.perf_counter() - started, 2),  # of this start: a resumed run had some before
+            "resumed": resumed,
+            "provenance": provenance(self.config.seed, self.scenario.device),
+        }
+        write_json(done, summary)
+        return RunResult(self.folder.path, summary)
 
     def train_clients(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> None:
         """Every client without an upload yet trains on its own share and sends what the method wants, once."""

@@ -308,7 +308,7 @@ def test_a_report_of_nothing_is_an_error(tmp_path):
         report(tmp_path)
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / "a.json").write_text("{")
-    with pytest.raises(FedolError, match="cannot be read .* remove the file"):
+    with pytest.raises(FedolError, match=r"cannot be read .* remove the file"):
         report(tmp_path)
 
 

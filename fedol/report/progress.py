@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
@@ -24,6 +26,7 @@ class TrainingProgress:
         )
         self._stage: TaskID | None = None
         self._jobs: dict[str, TaskID] = {}
+        self._began = time.monotonic()  # of the stage: jobs that train side by side share its time
 
     def __enter__(self) -> TrainingProgress:
         self._progress.start()
@@ -37,6 +40,7 @@ class TrainingProgress:
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
         self._jobs.clear()
+        self._began = time.monotonic()
         self._stage = self._progress.add_task(f"[bold]{name:<14}", total=epochs, note="")
 
     def epoch(self, epoch: Epoch) -> None:
@@ -44,7 +48,9 @@ class TrainingProgress:
         name = epoch.job.name
         if name not in self._jobs:
             self._jobs[name] = self._progress.add_task(f"{name:<14}", total=epoch.job.recipe.epochs, note="")
-        self._progress.update(self._jobs[name], completed=epoch.epoch, note=f"loss {epoch.loss:.3f}")
+        speed = epoch.epoch * epoch.images / (time.monotonic() - self._began)
+        note = f"loss {epoch.loss:.3f}  {speed:,.0f} images/s"
+        self._progress.update(self._jobs[name], completed=epoch.epoch, note=note)
         if self._stage is not None:
             self._progress.advance(self._stage)
         if epoch.epoch == epoch.job.recipe.epochs:

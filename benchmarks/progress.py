@@ -1,0 +1,54 @@
+"""What live progress costs: ten small clients with their bars on a terminal, against the same without.
+
+    python benchmarks/progress.py --json benchmarks/results/progress.json
+
+The bars are drawn for real, into memory. Runs alternate, so that both see the same machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import statistics
+import time
+from pathlib import Path
+
+import torch
+from _record import seconds, write
+from rich.console import Console
+from training import works
+
+from fedol.report.progress import TrainingProgress
+from fedol.training import fit
+
+EPOCHS = 100
+
+
+def run(bars: bool) -> float:
+    device = torch.device("cpu")
+    jobs = works(device, 16, EPOCHS)["ten clients"](1)
+    console = Console(file=io.StringIO(), force_terminal=True)
+    start = time.perf_counter()
+    with TrainingProgress(console, quiet=not bars) as progress:
+        progress.stage("clients", EPOCHS * len(jobs))
+        list(fit(jobs, device, progress.epoch))
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--repeats", type=int, default=5)
+    arguments.add_argument("--json", type=Path)
+    options = arguments.parse_args()
+    run(True)
+    pairs = [(run(True), run(False)) for _ in range(options.repeats)]
+    with_bars, without = (statistics.median(column) for column in zip(*pairs, strict=True))
+    cost = with_bars / without - 1
+    print(f"with bars {seconds(with_bars)}, without {seconds(without)}: {100 * cost:+.2f} % (n = {options.repeats})")
+    if options.json:
+        results = {"with_bars": [a for a, _ in pairs], "without": [b for _, b in pairs], "cost": cost}
+        write(options.json, seed=0, settings={"epochs": EPOCHS, "clients": 10}, results=results)
+
+
+if __name__ == "__main__":
+    main()

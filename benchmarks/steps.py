@@ -1,0 +1,99 @@
+"""What each ingredient of the CUDA engine buys: milliseconds per training step with one of them left out.
+
+    python benchmarks/steps.py --json benchmarks/results/steps-h200.json
+
+Steady throughput of ``fedol.training.fit`` (the difference of a long and a short run), batch 64, 32×32 images.
+Needs a CUDA GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import torch
+from _record import table, write
+from training import NORMALISE, SEED, pytorch_norms
+
+from fedol.models import create, fused
+from fedol.training import Job, Recipe, fit, step
+
+STEPS, BATCH = 70, 64
+
+
+@contextmanager
+def no_overlap() -> Iterator[None]:
+    """Weight gradients in the chain with the others."""
+    ours, step.weight_gradients_on = step.weight_gradients_on, lambda stream: nullcontext()  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        step.weight_gradients_on = ours
+
+
+@contextmanager
+def no_dependent_launch() -> Iterator[None]:
+    """Every kernel is set up only when the one before has ended."""
+    ours, fused.LAUNCH["launch_pdl"] = fused.LAUNCH["launch_pdl"], False
+    try:
+        yield
+    finally:
+        fused.LAUNCH["launch_pdl"] = ours
+
+
+VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "ours": nullcontext,
+    "PyTorch's norms": pytorch_norms,
+    "no overlap": no_overlap,
+    "no dependent launch": no_dependent_launch,
+}
+WORKS = {
+    "resnet56, width 16": (["resnet56"], 16),
+    "resnet56, width 64": (["resnet56"], 64),
+    "ten clients, width 16": (["resnet11", "resnet20"] * 5, 16),
+    "twelve resnet56, width 16": (["resnet56"] * 12, 16),
+    "ten clients, width 64": (["resnet11", "resnet20"] * 5, 64),
+}
+
+
+def milliseconds(models: list[str], width: int) -> float:
+    """Per step and model."""
+    generator = torch.Generator().manual_seed(SEED)
+    images = torch.randint(256, (BATCH * STEPS, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    labels = torch.randint(100, (BATCH * STEPS,), generator=generator)
+
+    def run(epochs: int) -> float:
+        built = [create(m, classes=100, shape=(3, 32, 32), width=width, seed=k) for k, m in enumerate(models)]
+        jobs = [Job(str(k), m, images, labels, NORMALISE, Recipe(epochs, BATCH), k) for k, m in enumerate(built)]
+        start = time.perf_counter()
+        for result in fit(jobs, torch.device("cuda")):
+            assert result.path.startswith("CUDA graph"), result.path
+        torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+    run(1)
+    return 1e3 * (run(5) - run(1)) / (4 * STEPS * len(models))
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--json", type=Path)
+    options = arguments.parse_args()
+    results = []
+    for work, (models, width) in WORKS.items():
+        for variant, changed in VARIANTS.items():
+            with changed():
+                results.append({"work": work, "variant": variant, "ms_per_step": milliseconds(models, width)})
+            print(results[-1], flush=True)
+    rows = [[r["work"], r["variant"], f"{r['ms_per_step']:.3f}"] for r in results]
+    table(["work", "variant", "ms per step and model"], rows)
+    if options.json:
+        settings = {"device": torch.cuda.get_device_name(), "batch": BATCH}
+        write(options.json, seed=SEED, settings=settings, results=results)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedol.codecs import DEFAULT, find
 from fedol.errors import InputError, unknown
 
 # A model is a name or, from Python, a class or function of yours.
@@ -29,6 +30,7 @@ class RunConfig:
     client_models: tuple[ModelName, ...] = ("mlp", "cnn")  # dealt evenly in turn
     server_model: ModelName = "cnn-large"
     width: int = 16
+    codec: str = DEFAULT  # of the clients' uploads
     method: str = "fedol"
     iterations: int = 10
     tau: float = 0.2
@@ -48,6 +50,7 @@ class RunConfig:
         object.__setattr__(self, "client_models", tuple(_names(self.client_models)))
         if not self.client_models:
             raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")
+        find(self.codec)
         if self.clients < 1 or self.width < 1:
             raise InputError(f"clients and width must be at least 1, but are {self.clients} and {self.width}.")
 

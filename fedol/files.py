@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,26 @@ import safetensors.torch
 from safetensors import safe_open
 from torch import Tensor
 
+from fedol.errors import FedolError
+
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that a crash at any moment leaves the old one or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:  # a full disk, a folder without the right to write
+        raise FedolError(
+            f"{path} cannot be written ({error.strerror}); mend that and give the same command again."
+        ) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -48,10 +48,7 @@ class RunFolder:
         else:
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise FedolError(f"{path} exists and is not a run; choose another --out.")
-            try:
-                write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json()})
-            except OSError as error:
-                raise FedolError(f"The run folder {path} cannot be written: {error}.") from None
+            write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json()})
         return run
 
     def _check(self, frozen: Path, config: RunConfig) -> None:

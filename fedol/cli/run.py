@@ -25,6 +25,9 @@ def run(
         str | None, typer.Option(help="The server's model, for instance resnet56 or package.module:callable.")
     ] = None,
     width: Annotated[int | None, typer.Option(help="Width of the built-in models.")] = None,
+    codec: Annotated[
+        str | None, typer.Option(help="How uploads are packed: float32, float16, q7c60, top10, each also with +zstd.")
+    ] = None,
     method: Annotated[str | None, typer.Option(help="The method that turns knowledge into targets.")] = None,
     iterations: Annotated[int | None, typer.Option(help="Iterations of voting and training.")] = None,
     tau: Annotated[float | None, typer.Option(help="Weight of the pseudo-labels (Eq. 7).")] = None,

@@ -130,7 +130,9 @@ class Simulation:
             log_probs = predict(model, self.data.public, self.clients[k].normalise, self.device)
             ServerModel(model, self.clients[k]).save(self.folder.client_model(k))
             self.folder.log({"stage": "client", "client": k, "loss": result.losses[-1], "seconds": result.seconds})
-            Knowledge.from_logits(log_probs, self.task, result.job.name).save(self.folder.knowledge(k))
+            Knowledge.from_logits(log_probs, self.task, result.job.name).save(
+                self.folder.knowledge(k), self.config.codec
+            )
         if failed:
             raise FedolError(" ".join(failed))
 

@@ -20,7 +20,7 @@ def write(file: Path, *, seed: int, settings: dict[str, Any], results: Any) -> N
     """Write the results with all that is needed to repeat them."""
     record = {
         "command": shlex.join(["python", *sys.argv]),
-        "commit": _git("rev-parse", "HEAD") + ("-dirty" if _git("status", "--porcelain", "--", "fedol") else ""),
+        "commit": os.environ.get("FEDOL_COMMIT") or _commit(),  # the variable: where a copy has no .git
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("torch", "numpy")}},
         "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count()},
         "seed": seed,
@@ -44,6 +44,10 @@ def seconds(value: float) -> str:
     if value < 1:
         return f"{value * 1e3:.3g} ms"
     return f"{value:.3g} s" if value < 1000 else f"{value:,.0f} s"
+
+
+def _commit() -> str:
+    return _git("rev-parse", "HEAD") + ("-dirty" if _git("status", "--porcelain", "--", "fedol") else "")
 
 
 def _git(*arguments: str) -> str:

@@ -27,7 +27,8 @@ T = TypeVar("T", Tensor, "np.ndarray", Array)
 
 # G is a ratio of sums in float64; sums of the same terms in another order differ by less than this.
 TIE = 1e-12
-BLOCK = 1 << 22  # models × samples counted at once: bounds the scratch memory, whatever the number of models
+CHUNK = 64  # ballots stored in one piece
+BLOCK = 1 << 20  # models × samples counted at once: bounds the scratch memory, whatever the number of models
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Ballots:
 
     def __init__(self) -> None:
         self._ballots: list[Ballot] = []
+        self._free: list[Ballot] = []  # storage for the next ballots
         self._support: Tensor | None = None  # Σ_m p_m, which only breaks ties
 
     def __len__(self) -> int:
@@ -95,7 +97,8 @@ class Ballots:
             self._support = torch.zeros_like(p)
         elif self._support.shape != p.shape:
             raise InputError(f"A model predicts {list(p.shape)}, the others {list(self._support.shape)}.")
-        self._ballots.append(_ballot(p))
+        self._free = self._free or _blank(p)
+        self._ballots.append(_fill(self._free.pop(), p))
         self._support += p
 
     def including(self, probs: Tensor) -> Ballots:
@@ -138,11 +141,27 @@ def _entropy(p: Tensor) -> Tensor:
     return h
 
 
-def _ballot(p: Tensor) -> Ballot:
+def _blank(p: Tensor) -> list[Ballot]:
+    """Storage for the next ballots in one piece.
+
+    One by one, these small tensors would be carved out of the memory that the last client's predictions just freed;
+    the next ones would no longer fit there, and the process would grow by [N, C] per client after all (measured:
+    2.1 GB for 1,000 clients instead of 0.14).
+    """
+    samples, classes = p.shape
+    rank = p.new_empty(CHUNK, samples, dtype=torch.int32)
+    vote = p.new_empty(CHUNK, samples, dtype=torch.int16)
+    confidence = p.new_empty(CHUNK, classes)
+    return [Ballot(*parts) for parts in zip(rank, vote, confidence, strict=True)]
+
+
+def _fill(ballot: Ballot, p: Tensor) -> Ballot:
     h = _entropy(p)
     # rank < n exactly where h is at or below the n-th lowest entropy, ties included.
-    rank = torch.searchsorted(h.sort().values, h, side="left")
-    return Ballot(rank.to(torch.int32), p.argmax(-1).to(torch.int16), p.mean(0))
+    ballot.rank.copy_(torch.searchsorted(h.sort().values, h, side="left"))
+    ballot.vote.copy_(p.argmax(-1))
+    ballot.confidence.copy_(p.mean(0))
+    return ballot
 
 
 def _winner(g: Tensor, mass: Tensor, support: Tensor) -> Tensor:

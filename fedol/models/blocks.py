@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from fedol.models.overlap import conv
 
 
 def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> Tensor:
@@ -11,10 +16,23 @@ def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: boo
 
     Everything here is bound by memory traffic, so this is the spot where a fused kernel pays.
     """
+    if x.is_cuda and norm.training and (kernels := fused_kernels()):
+        out: Tensor = kernels.norm_act(norm, x, residual, relu)
+        return out
     x = norm(x)
     if residual is not None:
         x = x + residual
     return F.relu(x) if relu else x
+
+
+@cache
+def fused_kernels() -> Any:
+    """The CUDA kernels, or None where Triton is not installed."""
+    try:
+        from fedol.models import fused
+    except ImportError:
+        return None
+    return fused
 
 
 class ConvNorm(nn.Module):
@@ -32,7 +50,7 @@ class ConvNorm(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """[B, inputs, H, W] to [B, outputs, H/stride, W/stride]."""
-        return norm_act(self.norm, self.conv(x), residual, self.relu)
+        return norm_act(self.norm, conv(self.conv, x), residual, self.relu)
 
 
 class Residual(nn.Module):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fedol.arrays import Array, to_tensor
 from fedol.errors import InputError
 from fedol.training.cpu import CpuEngine, threads
+from fedol.training.cuda import CudaEngine
 from fedol.training.job import Epoch, Fit, Job, Normalisation, OnEpoch, Recipe
 
 T = TypeVar("T")
@@ -85,9 +86,9 @@ def drive(
                 yield position, result
 
 
-def engine(device: torch.device, on_epoch: OnEpoch) -> CpuEngine:
+def engine(device: torch.device, on_epoch: OnEpoch) -> CpuEngine | CudaEngine:
     """What trains on this device."""
-    return CpuEngine(device, on_epoch)
+    return CudaEngine(device, on_epoch) if device.type == "cuda" else CpuEngine(device, on_epoch)
 
 
 @torch.no_grad()

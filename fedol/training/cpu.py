@@ -1,4 +1,4 @@
-"""Training on the CPU (and wherever there is nothing better): small jobs side by side, one core each."""
+"""Training with the plain loop, on the CPU and wherever there is nothing better: small jobs side by side."""
 
 from __future__ import annotations
 
@@ -31,15 +31,18 @@ def threads(count: int) -> Iterator[None]:
 
 
 class CpuEngine:
-    """Jobs of one thread run side by side, as many as there are cores; a job for all cores runs alone."""
+    """Jobs of one thread run side by side, as many as there are cores.
+
+    Alone run a job for all cores, and one whose layers draw random numbers: torch's generator is the whole process's.
+    """
 
     def __init__(self, device: torch.device, on_epoch: OnEpoch) -> None:
         self._device, self._on_epoch = device, on_epoch
         self._stop = Event()
         # One job at a time on a device that is not the CPU: its queue is shared anyway.
         self._pool = ThreadPoolExecutor(cores() if device.type == "cpu" else 1)
-        self._large: list[Job] = []
-        self._small: set[Future[Fit]] = set()
+        self._alone: list[Job] = []
+        self._beside: set[Future[Fit]] = set()
 
     def __enter__(self) -> CpuEngine:
         return self
@@ -50,18 +53,18 @@ class CpuEngine:
 
     def submit(self, job: Job) -> None:
         """Take a job."""
-        if job.threads == 1:
-            self._small.add(self._pool.submit(self._train, job))
+        if job.threads == 1 and not job.random_layers:
+            self._beside.add(self._pool.submit(self._train, job))
         else:
-            self._large.append(job)
+            self._alone.append(job)
 
     def next(self) -> Fit:
         """The next outcome, in the order in which jobs end."""
-        if self._small:
-            done = wait(self._small, return_when=FIRST_COMPLETED).done.pop()
-            self._small.discard(done)
+        if self._beside:
+            done = wait(self._beside, return_when=FIRST_COMPLETED).done.pop()
+            self._beside.discard(done)
             return done.result()
-        return self._train(self._large.pop(0))
+        return self._train(self._alone.pop(0))
 
     def _train(self, job: Job) -> Fit:
         with threads(job.threads):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +26,7 @@ class Recipe:
     batch_size: int = 64
     lr: float = 1e-3
     weight_decay: float = 0.0  # L2, added to the gradient as Adam does
+    augment: bool = False  # random flip and reflect-padded crop, per sample
     proximal: float = 0.0  # FedProx's μ: adds (μ/2)‖w − w₀‖², w₀ being the weights the training starts from
 
     def __post_init__(self) -> None:
@@ -68,6 +71,15 @@ class Job:
         if len(self.images) < 2:
             raise InputError(f"{self.name} has {len(self.images)} training images; at least 2 are needed.")
 
+    @cached_property
+    def random_layers(self) -> bool:
+        """Whether the model draws random numbers of its own (dropout): tried on a copy with two blank images."""
+        model = copy.deepcopy(self.model).cpu().train()
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            before = torch.get_rng_state()
+            model(self.normalise(self.images[:2].cpu()))
+            return not torch.equal(before, torch.get_rng_state())
+
     @property
     def threads(self) -> int:
         """CPU threads: fixed by the job alone, whatever runs beside it: they can change the last bit of a sum."""
@@ -75,16 +87,20 @@ class Job:
         pixels = min(self.recipe.batch_size, len(self.images)) * height * width
         return ALL_CORES if self.alone and pixels >= PIXELS_WORTH_A_SECOND_THREAD else 1
 
-    def batches(self, epoch: int) -> Iterator[Tensor]:
-        """The sample indices of each batch of one epoch, shuffled by a generator of this job and epoch alone.
+    @property
+    def samples(self) -> int:
+        """Images per epoch: a trailing batch of one is left out, because batch norm has no variance for it."""
+        return len(self.images) - (len(self.images) % self.recipe.batch_size == 1)
 
-        A trailing batch of one sample is left out: batch normalisation has no variance for it.
-        """
+    def order(self, epoch: int) -> Tensor:
+        """The images of an epoch in their order, shuffled by a generator of this job and epoch alone."""
         generator = torch.Generator().manual_seed(derive(self.seed, "shuffle", epoch))
-        order = torch.randperm(len(self.images), generator=generator)
-        for batch in torch.split(order, self.recipe.batch_size):
-            if len(batch) > 1:
-                yield batch
+        return torch.randperm(len(self.images), generator=generator)[: self.samples]
+
+    def views(self, epoch: int) -> Tensor:
+        """How each of them is augmented, int64 [samples, 3]: rows and columns to shift by, and whether to flip."""
+        generator = torch.Generator().manual_seed(derive(self.seed, "augment", epoch))
+        return torch.stack([torch.randint(high, (self.samples,), generator=generator) for high in (9, 9, 2)], 1)
 
 
 @dataclass(frozen=True)
@@ -94,6 +110,7 @@ class Fit:
     job: Job
     losses: tuple[float, ...]
     seconds: float
+    path: str  # what trained it: "plain loop", "CUDA graph", ...
     error: str | None = None
 
 

@@ -1,50 +1,78 @@
-"""The training loop: every model in the system, client or server, hard or soft targets, goes through it."""
+"""The plain training loop: what every faster path must equal, and the way wherever there is none."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from threading import Event
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from fedol.seeding import derive
+from fedol.training.batch import Batches
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
+
+PATH = "plain loop"
+
+
+def pull(parameters: list[Tensor], start: list[Tensor], strength: float) -> None:
+    """FedProx: add the gradient of (μ/2)‖w − w₀‖², which is μ(w − w₀)."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    ways = [p.detach() - origin for p, origin in zip(parameters, start, strict=True) if p.grad is not None]
+    torch._foreach_add_(gradients, ways, alpha=strength)
+
+
+def diverged(job: Job, epoch: int, loss: float) -> str:
+    """The error for a loss that is no number."""
+    return f"{job.name} diverged: its loss is {loss} in epoch {epoch}; use a smaller learning rate."
 
 
 def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit:
     """Fit one model in place. A loss that is no number stops it with an error that names it."""
     started = time.perf_counter()
+    recipe = job.recipe
     model = job.model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    images, targets = job.images.to(device), job.targets.to(device)
-    recipe, parameters = job.recipe, [p for p in model.parameters() if p.requires_grad]
-    optimiser = torch.optim.Adam(
-        parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=device.type in ("cpu", "cuda")
-    )
+    batches, targets = Batches(job.images, job.normalise, device), job.targets.to(device)
+    parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     start = [p.detach().clone() for p in parameters] if recipe.proximal else []
+    fused = device.type in ("cpu", "cuda")
+    optimiser = torch.optim.Adam(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused)
     losses: list[float] = []
-    for epoch in range(1, job.recipe.epochs + 1):
-        total, seen = torch.zeros((), device=device), 0
-        with torch.random.fork_rng(devices=[]):
-            # Layers that draw for themselves (dropout) use torch's own generator: seeded by this job and epoch.
-            torch.manual_seed(derive(job.seed, "layers", epoch))
-            for batch in job.batches(epoch):
+
+    def outcome(error: str | None = None) -> Fit:
+        return Fit(job, tuple(losses), time.perf_counter() - started, PATH, error)
+
+    for epoch in range(1, recipe.epochs + 1):
+        total = torch.zeros((), device=device)
+        order = torch.split(job.order(epoch).to(device), recipe.batch_size)
+        views = torch.split(job.views(epoch).to(device), recipe.batch_size) if recipe.augment else [None] * len(order)
+        with _seeded(job, epoch, device) if job.random_layers else nullcontext():
+            for index, view in zip(order, views, strict=True):
                 if stop.is_set():
-                    return Fit(job, tuple(losses), time.perf_counter() - started, f"{job.name} was stopped.")
-                index = batch.to(device)
-                x = job.normalise(images[index]).contiguous(memory_format=torch.channels_last)
-                loss = F.cross_entropy(model(x), targets[index])
-                for p, origin in zip(parameters, start, strict=bool(start)):
-                    loss = loss + recipe.proximal / 2 * (p - origin).square().sum()
+                    return outcome(f"{job.name} was stopped.")
+                loss = F.cross_entropy(model(batches(index, view)), targets[index])
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
+                if recipe.proximal:
+                    pull(parameters, start, recipe.proximal)
                 optimiser.step()
                 total += loss.detach() * len(index)
-                seen += len(index)
-        losses.append(total.item() / seen)
+        losses.append(total.item() / job.samples)
         if not math.isfinite(losses[-1]):
-            error = f"{job.name} diverged: its loss is {losses[-1]} in epoch {epoch}; try a smaller learning rate."
-            return Fit(job, tuple(losses), time.perf_counter() - started, error)
-        on_epoch(Epoch(job, epoch, losses[-1], seen))
-    return Fit(job, tuple(losses), time.perf_counter() - started)
+            return outcome(
+                f"{job.name} diverged: its loss is {losses[-1]} in epoch {epoch}; use a smaller learning rate."
+            )
+        on_epoch(Epoch(job, epoch, losses[-1], job.samples))
+    return outcome()
+
+
+@contextmanager
+def _seeded(job: Job, epoch: int, device: torch.device) -> Iterator[None]:
+    """Layers that draw for themselves use torch's global generators: seeded by this job and epoch for its duration."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(derive(job.seed, "layers", epoch))
+        yield

@@ -1,0 +1,212 @@
+"""Training throughput: the loop a researcher would write, the same with its data on the device, and ours.
+
+    python benchmarks/training.py --device cuda --json benchmarks/results/training-h200.json
+    python benchmarks/training.py --device cpu --json benchmarks/results/training-cpu.json
+
+All three train the same models on the same images for the same epochs, one after another in this process:
+
+  (a) plain     DataLoader, transforms on the CPU, eager float32, one model after another
+  (b) resident  images on the device, eager float32, one model after another (fedol's plain loop, PyTorch's own norms)
+  (c) ours      fedol.training.fit on all models at once
+
+Every version first trains one short job that is not timed (libraries load, kernels are compiled). "all in" then
+counts everything, also the capture of graphs; "steady" is the throughput of later epochs, which is what 50 epochs see.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from _record import seconds, table, write
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.flop_counter import FlopCounterMode
+
+from fedol.models import blocks, create
+from fedol.training import Epoch, Job, Normalisation, Recipe, fit
+from fedol.training.loop import train
+
+NORMALISE = Normalisation((0.507, 0.487, 0.441), (0.267, 0.256, 0.276))
+SEED = 0
+
+
+class Images(Dataset[tuple[Tensor, Tensor]]):
+    """uint8 images with the usual per-sample transform."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.mean = torch.tensor(job.normalise.mean)[:, None, None]
+        self.std = torch.tensor(job.normalise.std)[:, None, None]
+
+    def __len__(self) -> int:
+        return len(self.job.images)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return (self.job.images[index].float() / 255 - self.mean) / self.std, self.job.targets[index]
+
+
+def plain(jobs: list[Job], device: torch.device, on_epoch: Callable[[Epoch], None]) -> None:
+    """(a)"""
+    cuda = device.type == "cuda"
+    for job in jobs:
+        loader = DataLoader(
+            Images(job), job.recipe.batch_size, shuffle=True, num_workers=4 if cuda else 0, pin_memory=cuda,
+            persistent_workers=cuda,
+        )  # fmt: skip
+        model = job.model.to(device).train()
+        optimiser = torch.optim.Adam(model.parameters(), lr=job.recipe.lr)
+        for epoch in range(1, job.recipe.epochs + 1):
+            total = 0.0
+            for images, targets in loader:
+                images, targets = images.to(device, non_blocking=True), targets.to(device, non_blocking=True)
+                optimiser.zero_grad()
+                loss = F.cross_entropy(model(images), targets)
+                loss.backward()
+                optimiser.step()
+                total += loss.item()
+            on_epoch(Epoch(job, epoch, total, len(job.images)))
+
+
+def resident(jobs: list[Job], device: torch.device, on_epoch: Callable[[Epoch], None]) -> None:
+    """(b)"""
+    for job in jobs:
+        train(job, device, on_epoch, Event())
+
+
+def ours(jobs: list[Job], device: torch.device, on_epoch: Callable[[Epoch], None]) -> None:
+    """(c)"""
+    for result in fit(jobs, device, on_epoch):
+        assert result.error is None, result.error
+
+
+@contextmanager
+def pytorch_norms() -> Iterator[None]:
+    """Without our fused kernels, for the two versions that are not ours."""
+    kernels, blocks.fused_kernels = blocks.fused_kernels, lambda: None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        blocks.fused_kernels = kernels
+
+
+def measure(version: Callable[..., None], make: Callable[[], list[Job]], device: torch.device) -> dict[str, float]:
+    short = [replace(job, images=job.images[:200], targets=job.targets[:200]) for job in make()[:2]]
+    version(short, device, lambda epoch: None)
+    jobs, ends = make(), []
+    _wait(device)
+    start = time.perf_counter()
+    version(jobs, device, lambda epoch: ends.append((time.perf_counter(), epoch.images)))
+    _wait(device)
+    elapsed, images = time.perf_counter() - start, sum(count for _, count in ends)
+    first = sum(count for end, count in ends if end <= ends[0][0])
+    steady = (images - first) / (ends[-1][0] - ends[0][0])
+    return {"seconds": elapsed, "images": images, "all_in": images / elapsed, "steady": steady}
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def works(device: torch.device, width: int, epochs: int) -> dict[str, Callable[[], list[Job]]]:
+    generator = torch.Generator().manual_seed(SEED)
+    if device.type == "cpu":  # the quick job
+        shape, classes, clients, server = (1, 8, 8), 10, ("mlp", "cnn"), "cnn-large"
+        sizes, public, batch, normalise = [104] * 10, 400, 32, Normalisation((0.3,), (0.38,))
+    else:
+        shape, classes, clients, server = (3, 32, 32), 100, ("resnet11", "resnet20"), "resnet56"
+        sizes, public, batch, normalise = [4500] * 10, 5000, 64, NORMALISE
+    images = torch.randint(256, (max(*sizes, public), *shape), dtype=torch.uint8, generator=generator)
+    labels = torch.randint(classes, (len(images),), generator=generator)
+
+    def job(spec: str, count: int, seed: int) -> Job:
+        model: nn.Module = create(spec, classes=classes, shape=shape, width=width, seed=seed)
+        recipe = Recipe(epochs=epochs, batch_size=batch)
+        return Job(
+            f"{spec} {seed}", model, images[:count], labels[:count], normalise, recipe, seed, alone=spec == server
+        )
+
+    return {
+        "ten clients": lambda: [job(clients[k % 2], size, k) for k, size in enumerate(sizes)],
+        "server": lambda: [job(server, public, 0)],
+    }
+
+
+def ceilings() -> dict[str, float]:
+    """The card's copy bandwidth (bytes read plus written) and bf16 matrix rate, measured."""
+    block = torch.empty(1 << 31, dtype=torch.uint8, device="cuda")
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    rates = {}
+    for name, call, amount in (
+        ("copy_bytes_per_s", lambda: block[: 1 << 30].copy_(block[1 << 30 :]), 2 * (1 << 30)),
+        ("matrix_flops_per_s", lambda: a @ b, 2 * 8192**3),
+    ):
+        for _ in range(3):
+            call()
+        _wait(torch.device("cuda"))
+        start = time.perf_counter()
+        for _ in range(10):
+            call()
+        _wait(torch.device("cuda"))
+        rates[name] = 10 * amount / (time.perf_counter() - start)
+    return rates
+
+
+def flops_per_image(job: Job) -> float:
+    """Forward and backward, taken as three times the forward pass."""
+    with FlopCounterMode(display=False) as counter:
+        job.model.cpu().eval()(torch.zeros(1, *job.images.shape[1:]))
+    return 3 * counter.get_total_flops()
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--device", choices=("cpu", "cuda"), required=True)
+    arguments.add_argument("--widths", default="16,64", help="on CUDA; the CPU job has width 16")
+    arguments.add_argument("--epochs", type=int, help="default: 2 on CUDA, 10 on the CPU")
+    arguments.add_argument("--json", type=Path)
+    options = arguments.parse_args()
+    device = torch.device(options.device)
+    cuda = device.type == "cuda"
+    epochs = options.epochs or (2 if cuda else 10)
+    limits = ceilings() if cuda else {}
+    results: list[dict[str, Any]] = []
+    for width in [int(width) for width in options.widths.split(",")] if cuda else [16]:
+        for work, make in works(device, width, epochs).items():
+            with pytorch_norms():
+                rows = {"plain": measure(plain, make, device), "resident": measure(resident, make, device)}
+            rows["ours"] = measure(ours, make, device)
+            flops = sum(flops_per_image(job) * len(job.images) for job in make()) / sum(len(j.images) for j in make())
+            for version, row in rows.items():
+                row["ratio_all_in"] = row["all_in"] / rows["plain"]["all_in"]
+                row["ratio_steady"] = row["steady"] / rows["plain"]["steady"]
+                if limits:
+                    row["share_of_matrix_rate"] = row["steady"] * flops / limits["matrix_flops_per_s"]
+                results.append({"width": width, "work": work, "version": version, **row})
+                print(width, work, version, {key: round(value, 3) for key, value in row.items()}, flush=True)
+    table(
+        ["width", "work", "version", "time", "images/s all in", "ratio", "images/s steady", "ratio", "of matrix rate"],
+        [
+            [str(r["width"]), r["work"], r["version"], seconds(r["seconds"]), f"{r['all_in']:,.0f}",
+             f"{r['ratio_all_in']:.1f}x", f"{r['steady']:,.0f}", f"{r['ratio_steady']:.1f}x",
+             f"{100 * r['share_of_matrix_rate']:.2f} %" if limits else ""]
+            for r in results
+        ],
+    )  # fmt: skip
+    if options.json:
+        name = torch.cuda.get_device_name() if cuda else "cpu"
+        settings = {"device": name, "epochs": epochs, "ceilings": limits}
+        write(options.json, seed=SEED, settings=settings, results=results)
+
+
+if __name__ == "__main__":
+    main()

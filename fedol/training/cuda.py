@@ -1,0 +1,160 @@
+"""Training on a CUDA GPU: every model is a CUDA graph on a stream of its own, and many train at once.
+
+A batch of 64 small images keeps a large GPU busy for microseconds, less than it takes Python to launch one kernel. So a
+whole training step is captured once as a graph and replayed; and because even then one small model cannot fill the
+card, the steps of all jobs are launched in turn, each job on its own stream. Nothing in an epoch waits for the GPU: the
+order of the samples lies on the device, a counter there says which batch is next, and the loss is summed there too.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from threading import Event
+
+import torch
+
+from fedol.training.batch import Batches
+from fedol.training.job import Epoch, Fit, Job, OnEpoch
+from fedol.training.loop import diverged, train
+from fedol.training.step import Step
+
+PATH = "CUDA graph, bf16"
+AHEAD = 2  # epochs queued on the GPU beyond the one it is working on: enough that it never waits for the host
+PATIENCE = 5e-5  # seconds between two looks when every stream has work queued
+
+
+class CudaEngine:
+    """Trains jobs on one GPU, all at once."""
+
+    def __init__(self, device: torch.device, on_epoch: OnEpoch) -> None:
+        self._device, self._on_epoch = device, on_epoch
+        self._running: list[Session] = []
+        self._plain: list[tuple[Job, str]] = []  # jobs that no graph can hold, and why
+        self._images: dict[int, Batches] = {}  # images that several jobs share are on the device once
+        self._sessions: dict[int, Session] = {}  # a model's next job reuses its graph
+
+    def __enter__(self) -> CudaEngine:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        torch.cuda.synchronize(self._device)
+
+    def submit(self, job: Job) -> None:
+        """Take a job: capture its step, or remember that it needs the plain loop."""
+        if job.random_layers:
+            self._plain.append((job, "its layers draw random numbers"))
+            return
+        session = self._sessions.get(id(job.model))
+        if session is None or not session.fits(job):
+            try:
+                session = Session(job, self._batches(job), self._device)
+            except Exception as error:  # whatever another person's model does that a graph cannot hold
+                torch.cuda.synchronize(self._device)
+                self._plain.append((job, f"its step cannot be captured: {error}".splitlines()[0]))
+                return
+            self._sessions[id(job.model)] = session
+        session.begin(job)
+        self._running.append(session)
+
+    def _batches(self, job: Job) -> Batches:
+        key = id(job.images)
+        if key not in self._images:
+            self._images[key] = Batches(job.images, job.normalise, self._device)
+        return self._images[key]
+
+    def next(self) -> Fit:
+        """The next outcome. Launches one step of every job in turn until one has ended."""
+        while self._running:
+            idle = True
+            for session in list(self._running):
+                for epoch in session.finished_epochs():
+                    self._on_epoch(epoch)
+                if session.done:
+                    self._running.remove(session)
+                    return session.outcome()
+                idle &= not session.launch()
+            if idle:
+                time.sleep(PATIENCE)
+        job, reason = self._plain.pop(0)
+        result = train(job, self._device, self._on_epoch, Event())
+        return Fit(job, result.losses, result.seconds, f"{result.path}: {reason}", result.error)
+
+
+class Session:
+    """One model in training: its stream, its captured step, and the epochs that are queued."""
+
+    def __init__(self, job: Job, batches: Batches, device: torch.device) -> None:
+        self._device = device
+        self._images = job.images
+        self._shape = (job.targets.shape, job.targets.dtype, job.recipe)
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(self._stream):
+            self._step = Step(job, batches, device)
+        size = job.recipe.batch_size
+        self._host_orders = [torch.empty(job.samples, dtype=torch.int64).pin_memory() for _ in range(AHEAD + 1)]
+        self._host_views = [torch.empty(job.samples, 3, dtype=torch.int64).pin_memory() for _ in range(AHEAD + 1)]
+        self._host_losses = torch.empty(AHEAD + 1).pin_memory()
+        self._events = [torch.cuda.Event() for _ in range(AHEAD + 1)]  # type: ignore[no-untyped-call]
+        self._steps = [size] * (job.samples // size) + ([job.samples % size] if job.samples % size else [])
+
+    def fits(self, job: Job) -> bool:
+        """Whether the captured step can train this job: same model and images, other targets."""
+        same = self._shape == (job.targets.shape, job.targets.dtype, job.recipe)
+        return same and self._images is job.images and self._step.holds(job.model)
+
+    def begin(self, job: Job) -> None:
+        """Start a job: new targets, a fresh optimiser. Everything is written on this session's own stream."""
+        self.job, self._losses, self._error = job, list[float](), ""
+        self._launched = self._finished = self._position = 0  # epochs launched, epochs finished, steps of this epoch
+        self._started = time.perf_counter()
+        self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._stream):
+            self._step.reset(job)
+
+    @property
+    def done(self) -> bool:
+        """All epochs are finished, or the loss is no number."""
+        return bool(self._error) or self._finished == self.job.recipe.epochs
+
+    def launch(self) -> bool:
+        """Queue one training step, unless enough is queued; whether it did."""
+        if self._launched == self.job.recipe.epochs or self._launched - self._finished >= AHEAD:
+            return False
+        slot = self._launched % (AHEAD + 1)
+        with torch.cuda.stream(self._stream):
+            if self._position == 0:
+                self._host_orders[slot].copy_(self.job.order(self._launched + 1))
+                if self.job.recipe.augment:
+                    self._host_views[slot].copy_(self.job.views(self._launched + 1))
+                self._step.new_epoch(self._host_orders[slot], self._host_views[slot])
+            self._step.replay(self._steps[self._position])
+            self._position += 1
+            if self._position == len(self._steps):
+                self._host_losses[slot : slot + 1].copy_(self._step.loss, non_blocking=True)
+                self._events[slot].record(self._stream)
+                self._launched, self._position = self._launched + 1, 0
+        return True
+
+    def finished_epochs(self) -> list[Epoch]:
+        """Epochs that the GPU has finished since the last look."""
+        news = []
+        while not self.done and self._finished < self._launched:
+            slot = self._finished % (AHEAD + 1)
+            if not self._events[slot].query():  # type: ignore[no-untyped-call]
+                break
+            self._finished += 1
+            loss = self._host_losses[slot].item() / self.job.samples
+            self._losses.append(loss)
+            if not math.isfinite(loss):
+                self._error = diverged(self.job, self._finished, loss)
+            else:
+                news.append(Epoch(self.job, self._finished, loss, self.job.samples))
+        return news
+
+    def outcome(self) -> Fit:
+        """What became of the job; its weights are complete."""
+        self._stream.synchronize()
+        self._step.count_batches(self._finished * len(self._steps))
+        return Fit(self.job, tuple(self._losses), time.perf_counter() - self._started, PATH, self._error or None)

@@ -29,7 +29,7 @@ from fedol.voting import Ballots, baseline_count
 
 NAMES = [
     *("float32", "float32+zstd", "float16", "float16+zstd", "q8c60+zstd", "q7c60", "q7c60+zstd", "q6c60+zstd"),
-    *("q5c60+zstd", "q4c60+zstd", "q4c20+zstd", "q3c20+zstd", "q3c12+zstd", "q2c12+zstd"),
+    *("q5c60+zstd", "q4c60+zstd", "q4c20+zstd", "q3c20+zstd", "q3c12+zstd", "q2c20+zstd"),
     *("top20+zstd", "top10", "top10+zstd", "top5+zstd"),
 ]
 RHOS = [Fraction(iteration + 1, 20) for iteration in range(1, 11)]

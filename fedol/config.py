@@ -18,8 +18,31 @@ from fedol.errors import InputError, unknown
 ModelName = str | Callable[..., Any]
 
 
+class Settings:
+    """What a run is frozen with; every such dataclass is one of these."""
+
+    server_model: ModelName
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; a class of yours becomes its name."""
+        from fedol.models import address
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return [plain(item) for item in value]
+            return address(value) if callable(value) else value
+
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {field.name: plain(getattr(self, field.name)) for field in fields}
+
+    @property
+    def hash(self) -> str:
+        """Names the configuration: any changed setting changes it."""
+        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True)
-class RunConfig:
+class RunConfig(Settings):
     """One simulated federation. The defaults are the quick job: digits, ten small clients, about a minute on a CPU."""
 
     dataset: str = "digits"
@@ -57,20 +80,6 @@ class RunConfig:
     def client_model(self, client: int) -> ModelName:
         """Client k's model: the list dealt in turn."""
         return self.client_models[client % len(self.client_models)]
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values; a class of yours becomes its name."""
-        from fedol.models import address
-
-        values = dataclasses.asdict(self)
-        values["client_models"] = [address(model) for model in self.client_models]
-        values["server_model"] = address(self.server_model)
-        return values
-
-    @property
-    def hash(self) -> str:
-        """Names the configuration: any changed setting changes it."""
-        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:

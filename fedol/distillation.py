@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from fedol.methods import Distillation, Targets
 from fedol.models import ModelSpec
 from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
-from fedol.training import Job, Normalisation, Process, Recipe, drive, resolve_device
+from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, resolve_device
 
 
 class Store(Protocol):
@@ -29,6 +29,12 @@ class Store(Protocol):
 
     def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
         """Keep an iteration that has just finished."""
+
+    def snapshot(self, iteration: int) -> Snapshot | None:
+        """The last finished epoch within this iteration."""
+
+    def keep(self, iteration: int) -> Callable[[Snapshot], None] | None:
+        """What keeps an epoch of this iteration; None where only whole iterations are kept."""
 
 
 def distill(
@@ -88,19 +94,22 @@ def distillation(
     device: torch.device,
     store: Store | None = None,
     name: str = "server",
+    start: ServerModel | None = None,
 ) -> Process[ServerModel]:
     """The same as a process for ``training.drive``, so that several servers can train side by side.
 
     Continues after the store's last iteration and keeps every new one there. Weights continue from one iteration to the
-    next; the optimiser is fresh in each.
+    next; the optimiser is fresh in each. The first iteration begins with fresh weights or those of ``start``, a
+    trained model, which then votes from the first iteration on.
     """
     teacher = methods.find(settings.method)(knowledge, settings)
     server = (store.last() if store else None) or ServerModel(
-        architecture.build(derive(seed, "server", "init")), architecture
+        start.module if start else architecture.build(derive(seed, "server", "init")), architecture
     )
     server.device = device
     for iteration in range(len(server.history) + 1, teacher.iterations + 1):
-        targets = teacher.targets(iteration, None if iteration == 1 else server.predict_log_proba(public).exp())
+        votes = iteration > 1 or start is not None
+        targets = teacher.targets(iteration, server.predict_log_proba(public).exp() if votes else None)
         result = yield Job(
             name=f"{name} {iteration}/{teacher.iterations}",
             model=server.module,
@@ -109,6 +118,8 @@ def distillation(
             normalise=architecture.normalise,
             recipe=settings.recipe,
             seed=derive(seed, "server", iteration),
+            resume=store.snapshot(iteration) if store else None,
+            checkpoint=store.keep(iteration) if store else None,
             alone=True,
         )
         if result.error:

@@ -24,7 +24,7 @@ from fedol.errors import InputError
 __all__ = ["DEFAULT", "SMALL", "Codec", "Floats", "Quantised", "TopK", "Zstd", "find"]
 
 DEFAULT = "q7c60+zstd"
-SMALL = "q3c12+zstd"
+SMALL = "q2c20+zstd"
 _NAME = re.compile(
     r"(?:float(?P<float>16|32)|q(?P<bits>[2-8])c(?P<clip>[1-9]\d?)|top(?P<k>[1-9]\d{0,4}))(?P<z>\+zstd)?"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from fedol.data import Dataset, Split, load, partition, split
 from fedol.distillation import distillation
 from fedol.errors import FedolError
 from fedol.evaluation import accuracy, evaluate_clients, pseudo_label_accuracy, summary_statistics
+from fedol.federation.uploads import Uploads
 from fedol.files import read_json, write_atomically, write_json
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
@@ -152,8 +153,9 @@ class Simulation:
         """The method on the clients' files, exactly as they were uploaded."""
         on_stage("server", self.distillation.iterations * self.recipe.epochs)
         public = torch.from_numpy(self.data.public)
+        uploads = Uploads([self.folder.knowledge(k) for k in range(self.config.clients)], self.task)
         process = distillation(
-            Uploads(self), public, self.server, self.distillation, self.config.seed, self.device, self.folder
+            uploads, public, self.server, self.distillation, self.config.seed, self.device, self.folder
         )
         ((_, server),) = drive([process], self.device, on_epoch)
         last = self.folder.checkpoint(len(server.history))
@@ -207,15 +209,3 @@ class Simulation:
             labels = read_votes(self.folder.votes(iteration))["labels"]
             diagnostics["pseudo_label_accuracy"] = pseudo_label_accuracy(labels, self.data.public_labels)
         return {**record, "diagnostics": diagnostics}
-
-
-class Uploads:
-    """The clients' files, read one at a time whenever a method goes through them."""
-
-    def __init__(self, simulation: Simulation) -> None:
-        self._paths = [simulation.folder.knowledge(k) for k in range(simulation.config.clients)]
-        self._task = simulation.task
-
-    def __iter__(self) -> Iterator[Knowledge]:
-        for path in self._paths:
-            yield Knowledge.load(path, self._task)

@@ -45,6 +45,9 @@ class CudaEngine:
         if job.random_layers:
             self._plain.append((job, "its layers draw random numbers"))
             return
+        if job.checkpoint or job.resume:  # which look at every epoch; the graph's are queued ahead
+            self._plain.append((job, "it keeps every epoch"))
+            return
         session = self._sessions.get(id(job.model))
         if session is None or not session.fits(job):
             try:

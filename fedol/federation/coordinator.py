@@ -2,6 +2,7 @@
 
 Every step leaves its artefact in the run folder (see ``fedol.runs``), here also:
 
+    task.json       which task, and where its folder is
     roster.json     who is in, who was refused and why
     clients/*.fedol copies of the accepted files
     MODEL_CARD.md   what the model is, for whoever gets it
@@ -55,6 +56,7 @@ class Coordinator:
         self.architecture.build()  # a model that cannot be built is an error now, not after the deadline
         self._start = start
         self.folder = RunFolder.open(out, config, every_epoch=True)
+        write_json(out / "task.json", {"id": self.task.id, "folder": str(folder.path.resolve())})
         self._roster_file = out / "roster.json"
         self.roster = Roster.read(self._roster_file, time.time())
         self.roster.write(self._roster_file)

@@ -34,6 +34,13 @@ def write_atomically(path: Path, data: bytes) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def sweep(folder: Path) -> None:
+    """Remove what a killed process left half-written in a folder of ours."""
+    for leftover in folder.rglob(".*.tmp"):
+        with suppress(OSError):
+            leftover.unlink()
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write a value as readable JSON, atomically."""
     write_atomically(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())

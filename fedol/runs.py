@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 
 from fedol.config import Settings
 from fedol.errors import FedolError
-from fedol.files import read_json, read_tensors, write_atomically, write_json, write_tensors
+from fedol.files import read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
 from fedol.methods import Targets
 from fedol.models import ModelSpec
 from fedol.server import ServerModel, load
@@ -46,6 +46,7 @@ class RunFolder:
     def open(cls, path: Path, config: Settings, every_epoch: bool = False) -> RunFolder:
         """Start a run in an empty folder, or continue the same one; ``every_epoch``: lose no more than one."""
         run = cls(path, config.server_model, every_epoch)
+        sweep(path)
         frozen = path / "config.json"
         if frozen.exists():
             run._check(frozen, config)

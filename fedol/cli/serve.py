@@ -28,7 +28,9 @@ from fedol.cli.options import (
 
 def serve(
     task: TaskDir,
-    inbox: Annotated[Path, typer.Option(help="The folder that clients' files arrive in. It is only read.")],
+    inbox: Annotated[
+        Path, typer.Option(readable=False, help="The folder that clients' files arrive in. It is only read.")
+    ],
     out: Annotated[Path, typer.Option(help="The run folder; the same one again continues the run.")],
     server_model: ServerModelName = None,
     quorum: Annotated[int | None, typer.Option(min=1, help="Start as soon as this many clients are in.")] = None,

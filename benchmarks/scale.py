@@ -2,11 +2,11 @@
 
     python benchmarks/scale.py --json benchmarks/results/scale.json
 
-For each K it writes K knowledge files (50,000 images x 100 classes, small codec), then in a process of its own takes them
-from an inbox into a run as `fedol serve` does, hears them as FedOL does, and votes. Time is without making the files;
-memory is the peak resident size. What stays per client is its ballot, 6 bytes per image (the vote needs every
-model's rank and class), so "flat" is meant beside the K x N x C x 4 bytes that holding all predictions would take. The
-share of memory bandwidth counts the bytes that must move at least once (file read, copy, read again, float32
+For each K it writes K knowledge files (50,000 images x 100 classes, small codec), then in a process of its own takes
+them from an inbox into a run as `fedol serve` does, hears them as FedOL does, and votes. Time is without making the
+files; memory is the peak resident size. What stays per client is its ballot, 6 bytes per image (the vote needs every
+model's rank and class): "flat" is meant beside the K x N x C x 4 bytes that holding all predictions would take. The
+share of memory bandwidth counts the bytes that must move at least once (file read, copied, read again, float32
 predictions written and read) against a copy of a large array on the same machine; of the disk likewise.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -115,8 +116,6 @@ def bandwidth(folder: Path) -> dict[str, float]:
     with open(file, "wb") as stream:
         stream.write(source)
         stream.flush()
-        import os
-
         os.fsync(stream.fileno())
     disk = source.nbytes / (time.perf_counter() - start)
     file.unlink()
@@ -172,10 +171,8 @@ def main() -> None:
     columns = ["clients", "bytes/file", "validate", "hear", "vote", "all", "per client", "peak", "all predictions"]
     table([*columns, "of memory", "of disk"], rows)
     few, many = results[0], results[-1]
-    print(
-        f"\nFrom {few['clients']} to {many['clients']} clients: time x"
-        f"{many['seconds']['all'] / few['seconds']['all']:.1f}, peak memory x{many['peak_bytes'] / few['peak_bytes']:.2f}."
-    )
+    growth = [many["seconds"]["all"] / few["seconds"]["all"], many["peak_bytes"] / few["peak_bytes"]]
+    print(f"\nFrom {few['clients']} to {many['clients']} clients: time x{growth[0]:.1f}, memory x{growth[1]:.2f}.")
     if options.json:
         write(options.json, seed=0, settings=settings | {"threads": 1, "bandwidth": speed}, results=results)
 

@@ -35,13 +35,6 @@ def rows(images: np.ndarray) -> np.ndarray:
     return (images.reshape(len(images), -1) / 255).astype(np.float32)
 
 
-def all_classes(probs: np.ndarray, known: np.ndarray, count: int) -> np.ndarray:
-    """An estimator knows only the classes it has seen: zeros for the others."""
-    full = np.zeros((len(probs), count))
-    full[:, known] = probs
-    return full
-
-
 def train_net(folder: Path, name: str, hidden: int, epochs: int) -> torch.nn.Module:
     """An organisation's own PyTorch loop."""
     x, y = (torch.from_numpy(part) for part in share(folder, name))
@@ -52,7 +45,7 @@ def train_net(folder: Path, name: str, hidden: int, epochs: int) -> torch.nn.Mod
         optimiser.zero_grad()
         torch.nn.functional.cross_entropy(model(x), y).backward()
         optimiser.step()
-    return model
+    return model.eval()
 
 
 def pytorch(folder: Path, task: fedol.Task, public: np.ndarray, epochs: int) -> None:
@@ -68,8 +61,9 @@ def scikit_learn(folder: Path, task: fedol.Task, public: np.ndarray) -> None:
     from sklearn.ensemble import RandomForestClassifier
 
     forest = RandomForestClassifier(100, random_state=0).fit(*share(folder, "bob"))
-    probs = all_classes(forest.predict_proba(rows(public)), forest.classes_, len(task.classes))
-    fedol.Knowledge.from_probabilities(probs, task, "bob").save(folder / "inbox" / "bob.fedol")
+    probs = forest.predict_proba(rows(public))  # of the classes that Bob has seen
+    knowledge = fedol.Knowledge.from_probabilities(probs, task, "bob", classes=forest.classes_)
+    knowledge.save(folder / "inbox" / "bob.fedol")
 
 
 def lightgbm(folder: Path, task: fedol.Task, public: np.ndarray) -> None:
@@ -78,8 +72,9 @@ def lightgbm(folder: Path, task: fedol.Task, public: np.ndarray) -> None:
 
     trees = LGBMClassifier(n_estimators=30, min_child_samples=5, n_jobs=1, random_state=0, verbose=-1)
     trees.fit(*share(folder, "carol"))
-    probs = all_classes(np.asarray(trees.predict_proba(rows(public))), trees.classes_, len(task.classes))
-    fedol.Knowledge.from_probabilities(probs, task, "carol").save(folder / "inbox" / "carol.fedol")
+    probs = np.asarray(trees.predict_proba(rows(public)))
+    knowledge = fedol.Knowledge.from_probabilities(probs, task, "carol", classes=trees.classes_)
+    knowledge.save(folder / "inbox" / "carol.fedol")
 
 
 def onnx_runtime(folder: Path, task: fedol.Task, public: np.ndarray, epochs: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 from fedol import codecs, signing
 from fedol.admission import Header, admit
 from fedol.arrays import Array, probabilities, to_tensor
+from fedol.classes import on_all_classes
 from fedol.container import Container, read_bounded
 from fedol.errors import InputError
 from fedol.files import write_atomically
@@ -27,8 +29,17 @@ class Knowledge:
     client: str = "client"
 
     @classmethod
-    def from_probabilities(cls, probs: Array, task: Task | None = None, client: str = "client") -> Knowledge:
-        """Knowledge around any ``predict_proba``: one distribution per public sample."""
+    def from_probabilities(
+        cls, probs: Array, task: Task | None = None, client: str = "client", classes: Any = None
+    ) -> Knowledge:
+        """Knowledge around any ``predict_proba``: one distribution per public sample.
+
+        ``classes`` are the classes the columns stand for (an estimator's ``classes_``), where it knows only some.
+        """
+        if classes is not None:
+            if task is None:
+                raise InputError("classes can only be placed among those of a task; give the task, too.")
+            probs = on_all_classes(to_tensor(probs).cpu().numpy(), classes, task.classes)
         checked = probabilities(probs, 2, f"{client}'s probabilities").float().cpu()
         # The logarithm of an exact zero is kept finite: e^-87 is zero for every purpose here.
         return cls._of(checked.clamp_min(torch.finfo(torch.float32).tiny).log(), task, client)

@@ -156,3 +156,15 @@ def test_from_probabilities_refuses(probs: np.ndarray, words: str) -> None:
 def test_names_that_could_be_paths(name: str) -> None:
     with pytest.raises(InputError, match="cannot be named"):
         Knowledge.from_probabilities(PROBS, TASK, name)
+
+
+def test_a_client_that_knows_some_classes() -> None:
+    two = np.tile([0.75, 0.25], (6, 1))
+    for known in (np.array([2, 0]), ["eel", "cat"]):
+        probs = Knowledge.from_probabilities(two, TASK, classes=known).probabilities()
+        np.testing.assert_allclose(probs[0], [0.25, 0, 0.75], atol=1e-6)
+    for known, words in [([0, 3], "has not: 3"), (["cat", "fly"], "has not: fly"), ([0], "1 known"), ([0.5, 1], "0.5")]:
+        with pytest.raises(InputError, match=words):
+            Knowledge.from_probabilities(two, TASK, classes=known)
+    with pytest.raises(InputError, match="give the task"):
+        Knowledge.from_probabilities(two, classes=[0, 1])

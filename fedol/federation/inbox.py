@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fedol.container import Container, Incomplete, read_bounded
+from fedol.container import Incomplete, read_bounded
 from fedol.errors import FedolError, InputError
 from fedol.federation.roster import Roster
 from fedol.task import Task
@@ -31,7 +31,6 @@ class Inbox:
             before = roster
             try:
                 data = read_bounded(self.path / name, task.limit, follow=False)
-                Container.unpack(data)
                 roster = roster.take(data, name, task, into)
             except Incomplete as error:
                 self.arriving[name] = str(error)

@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from fedol.arrays import SUM_TOLERANCE
+from fedol.classes import on_all_classes
 from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge
 from fedol.models.lookup import cause, imported
@@ -107,31 +108,11 @@ def _batch(model: Any, images: np.ndarray, task: Task) -> np.ndarray:
         return logits
     if hasattr(model, "predict_proba"):
         rows = _scaled(images).reshape(len(images), -1)
-        return _all_classes(np.asarray(model.predict_proba(rows)), getattr(model, "classes_", None), task)
+        probs, known = np.asarray(model.predict_proba(rows)), getattr(model, "classes_", None)
+        return probs if known is None else on_all_classes(probs, known, task.classes)
     if callable(model):
         return np.asarray(model(images), dtype=np.float32)
     raise InputError(f"A {type(model).__name__} is no model: it has no predict_proba and cannot be called.")
-
-
-def _all_classes(probs: np.ndarray, known: Any, task: Task) -> np.ndarray:
-    """Probabilities of the classes an estimator knows, as probabilities of all classes of the task."""
-    if known is None:
-        return probs.astype(np.float32)
-    names = [str(name) for name in np.asarray(known).tolist()]
-    if np.issubdtype(np.asarray(known).dtype, np.number):
-        columns = np.asarray(known).astype(np.int64)
-    elif set(names) <= set(task.classes):
-        columns = np.array([task.classes.index(name) for name in names])
-    else:
-        raise InputError(f"The model knows a class that the task has not: {sorted(set(names) - set(task.classes))[0]}.")
-    if columns.min() < 0 or columns.max() >= len(task.classes):
-        raise InputError(
-            f"The model's classes go from {columns.min()} to {columns.max()}, the task's from 0 to "
-            f"{len(task.classes) - 1}."
-        )
-    full = np.zeros((len(probs), len(task.classes)), np.float32)
-    full[:, columns] = probs
-    return full
 
 
 def _distributions(values: np.ndarray) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fedol.container import Incomplete
 from fedol.errors import FedolError, InputError
 from fedol.files import read_json, write_atomically, write_json
 from fedol.knowledge import Knowledge
@@ -64,6 +65,8 @@ class Roster:
             for name, arrival in self.clients.items():
                 if name.casefold() == knowledge.client.casefold():  # the same file name on some systems
                     raise InputError(f"'{name}' has already sent a file ({arrival.file}); the first one counts")
+        except Incomplete:  # it may still be arriving: whether to wait is the caller's to know
+            raise
         except InputError as error:
             return self.refuse(file, str(error))
         write_atomically(into / f"{header.client}.fedol", data)

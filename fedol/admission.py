@@ -37,14 +37,14 @@ class Header:
         """The reverse for whatever a stranger sends: every entry is there and of its type, or an error."""
         if values.get("schema") != SCHEMA:
             raise InputError(f"it has the schema {str(values.get('schema'))[:20]}, but this version reads {SCHEMA}")
-        task = values.get("task")
-        texts = [values.get(key) for key in ("client", "codec", "signature")]
-        texts += [task.get(field.name) for field in dataclasses.fields(TaskRef)] if isinstance(task, dict) else [None]
+        task = values["task"] if isinstance(values.get("task"), dict) else {}
+        ref: list[Any] = [task.get(field.name) for field in dataclasses.fields(TaskRef)]
+        texts: list[Any] = [values.get(key) for key in ("client", "codec", "signature")]
         counts = [values.get(key) for key in ("samples", "classes")]
-        if not all(type(text) is str for text in texts) or not all(type(n) is int and n >= 1 for n in counts):
+        if not all(type(text) is str for text in [*ref, *texts]) or not all(type(n) is int and n > 0 for n in counts):
             raise InputError("its header lacks an entry or has one of a wrong type")
-        client, codec, signature, *ref = (str(text) for text in texts)
-        return cls(TaskRef(*ref), int(counts[0] or 0), int(counts[1] or 0), check_name(client), codec, signature)
+        check_name(values["client"])
+        return cls(TaskRef(*ref), values["samples"], values["classes"], *texts)
 
     def message(self, body: bytes) -> bytes:
         """What a signature covers: every other entry of the header, and the body."""

@@ -46,10 +46,11 @@ def sign(path: Path, message: bytes) -> str:
 
 def verify(public: str, signature: str, message: bytes) -> bool:
     """Whether the signature is of this message under this public key."""
+    ed25519 = _ed25519()
     from cryptography.exceptions import InvalidSignature
 
     try:
-        key = _ed25519().Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key = ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
         key.verify(bytes.fromhex(signature), message)
     except (InvalidSignature, ValueError):
         return False

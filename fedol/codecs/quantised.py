@@ -69,13 +69,13 @@ class Quantised:
         """Exactly one class on top per sample, gaps that are numbers, codes on the grid."""
         levels, _ = grid(self.bits, self.clip)
         raw = np.frombuffer(data, np.uint8)
-        codes = torch.from_numpy(raw[: samples * classes].reshape(classes, samples).T.astype(np.uint8))
-        gap = np.ascontiguousarray(raw[samples * classes :].reshape(2, samples).T).view("<f2")[:, 0].astype(np.float32)
+        codes, halves = raw[: samples * classes].reshape(classes, samples), raw[samples * classes :].reshape(2, samples)
+        gap = np.ascontiguousarray(halves.T).view("<f2")[:, 0].astype(np.float32)
         if not ((gap >= 0) & (gap <= GAP_LIMIT)).all():
             raise InputError(f"a sample's gap lies outside 0 to {GAP_LIMIT:g} nats")
         top = codes == 0
-        if codes.max() > len(levels) or (top.sum(1) != 1).any():
+        if codes.max() > len(levels) or (top.sum(0, dtype=np.int32) != 1).any():
             raise InputError(f"its codes are none of {self.name}")
-        table = torch.cat([torch.zeros(1), levels])
-        below = table[codes.int()] + torch.from_numpy(gap)[:, None]
-        return -below.masked_fill_(top, 0.0)
+        log_probs = np.concatenate([[0], -levels.numpy()]).astype(np.float32).take(codes)
+        np.subtract(log_probs, gap, out=log_probs, where=~top)
+        return torch.from_numpy(log_probs.T.copy())

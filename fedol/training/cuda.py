@@ -17,7 +17,7 @@ import torch
 from fedol.training.batch import Batches
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
 from fedol.training.loop import diverged, train
-from fedol.training.step import Step
+from fedol.training.step import NotCapturable, Step
 
 PATH = "CUDA graph, bf16"
 AHEAD = 2  # epochs queued on the GPU beyond the one it is working on: enough that it never waits for the host
@@ -42,9 +42,6 @@ class CudaEngine:
 
     def submit(self, job: Job) -> None:
         """Take a job: capture its step, or remember that it needs the plain loop."""
-        if job.random_layers:
-            self._plain.append((job, "its layers draw random numbers"))
-            return
         if job.checkpoint or job.resume:  # which look at every epoch; the graph's are queued ahead
             self._plain.append((job, "it keeps every epoch"))
             return
@@ -52,9 +49,8 @@ class CudaEngine:
         if session is None or not session.fits(job):
             try:
                 session = Session(job, self._batches(job), self._device)
-            except Exception as error:  # whatever another person's model does that a graph cannot hold
-                torch.cuda.synchronize(self._device)
-                self._plain.append((job, f"its step cannot be captured: {error}".splitlines()[0]))
+            except NotCapturable as reason:
+                self._plain.append((job, str(reason)))
                 return
             self._sessions[id(job.model)] = session
         session.begin(job)

@@ -83,7 +83,7 @@ class RunConfig(Settings):
         if not self.client_models:
             raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")
         find(self.codec)
-        for model in (*self.client_models, self.server_model):
+        for model in (*self.client_models, self.server_model, self.parameter_model):
             if not (isinstance(model, str) or callable(model)):
                 raise InputError(f"A model is a name, 'module:callable' or a class of yours, not {model!r}.")
         if self.clients < 1 or self.width < 1:
@@ -92,6 +92,7 @@ class RunConfig(Settings):
             raise unknown("method", self.method, methods.names())
         if not 0 <= self.mu < float("inf"):
             raise InputError(f"mu must be a finite number of at least 0, but is {self.mu}.")
+        _ = self.recipe, self.distillation  # what they refuse is refused now
 
     def client_model(self, client: int) -> ModelName:
         """Client k's model: the list dealt in turn."""

@@ -132,7 +132,7 @@ def serve(
     votes from the first iteration on.
     """
     server = (store.last() if store else None) or ServerModel(
-        start or architecture.build(derive(seed, "server", "init")), architecture
+        architecture.build(derive(seed, "server", "init")) if start is None else start, architecture
     )
     server.device = device
     for iteration in range(len(server.history) + 1, teacher.iterations + 1):

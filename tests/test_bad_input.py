@@ -179,7 +179,7 @@ def test_a_wrong_setting_is_refused_before_anything_is_trained(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("fedol.federation.simulation.fit", lambda *_: pytest.fail("training began"))
+    monkeypatch.setattr("fedol.federation.simulation.drive", lambda *_: pytest.fail("training began"))
     with pytest.raises(InputError, match=sentence) as caught:
         fedol.run(out=folder, **{name: value})
     one_sentence(str(caught.value))

@@ -106,7 +106,7 @@ def test_withheld_labels_and_the_test_set_reach_no_training(
         test = dataclasses.replace(honest.test, x=255 - honest.test.x, y=9 - honest.test.y)
         return dataclasses.replace(honest, public_labels=9 - honest.public_labels, test=test)
 
-    monkeypatch.setattr("fedol.federation.simulation.split", poisoned)
+    monkeypatch.setattr("fedol.federation.scenario.split", poisoned)
     result = fedol.run(out=tmp_path / "run", **tiny)
     assert server(result.out) == server(finished)
     for client in ("00.fedol", "01.fedol"):

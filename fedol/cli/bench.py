@@ -34,7 +34,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be com
 SpecFile = Annotated[
     Path | None, typer.Option("--spec", help="Only write the benchmark to this file, for fedol.experiments.worker.")
 ]
-NOT_SETTINGS = ("partitions", "methods", "seeds", "preset", "out", "time_limit", "dry_run", "spec", "as_json")
+NOT_SETTINGS = ["partitions", "methods", "seeds", "preset", "out", "time_limit", "dry_run", "spec", "as_json"]
+NOT_SETTINGS += ["equal_compute", "rounds", "feedback_epochs"]
 
 
 @bench.command("one-round")
@@ -65,7 +66,7 @@ def one_round(
 
     Example: fedol bench one-round --data-dir DATA --partitions dirichlet:0.05,classes:20 --seeds 3 --out bench
     """
-    options = {name: value for name, value in locals().items() if name not in (*NOT_SETTINGS, "equal_compute")}
+    options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     values = _values("one-round", options, preset, partitions, methods, seeds)
     _run({**values, "equal_compute": equal_compute}, out, time_limit, dry_run, spec, as_json)
 
@@ -99,8 +100,7 @@ def rounds(
 
     Example: fedol bench rounds --rounds 15 --data-dir DATA --partitions dirichlet:0.05 --out bench
     """
-    own = (*NOT_SETTINGS, "rounds", "feedback_epochs")
-    options = {name: value for name, value in locals().items() if name not in own}
+    options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     values = _values("rounds", options, preset, partitions, methods, seeds)
     _run({**values, "rounds": rounds, "feedback_epochs": feedback_epochs}, out, time_limit, dry_run, spec, as_json)
 

@@ -16,9 +16,10 @@ from fedol.methods import ITERATED, LOCAL, METHODS, PARAMETER_METHODS
 
 ENSEMBLE = "ensemble"  # the clients themselves, pooled on the test set; no server is trained
 CEILING = "ceiling"  # a server trained on the true labels of the public set: what no method here may see
+CONTROLS = (ENSEMBLE, CEILING)
 
 ONE_ROUND = [LOCAL, "fedavg", "fedavg-bn", "fedprox", "feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "mine"]
-ONE_ROUND += ["mine-hard", "fedkt", "fedol", ENSEMBLE, CEILING]
+ONE_ROUND += ["mine-hard", "fedkt", "fedol", *CONTROLS]
 ROUNDS = ["fedavg", "fedprox", "feddf", "fedhkt", "fedet", "mine"]
 EQUAL_COMPUTE = ["feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "mine", "mine-hard", "fedol"]
 EQUAL_COMPUTE += ["fedol-tau0", "fedol-reinit"]
@@ -38,7 +39,7 @@ class Cell:
     def of(cls, method: str, config: RunConfig, rounds: int = 1, feedback_epochs: int = 20) -> Cell:
         """The cell of a method; ``config`` becomes the method's own."""
         method = SAME.get(method, method)
-        base = LOCAL if method in (ENSEMBLE, CEILING) else method
+        base = LOCAL if method in CONTROLS else method
         return cls(method, replace(config, method=base), rounds, feedback_epochs)
 
     @property

@@ -84,7 +84,9 @@ def server(cell: Cell, scenario: Scenario, folder: BenchFolder) -> Process[Resul
         uploads = [folder.upload(cell.clients, k) for k in range(cell.config.clients)]
         model = yield from schemes.of(own).server(uploads, store, cell.method)
     elapsed = round(time.perf_counter() - started, 3)  # beside others: not what it would take alone
-    result = {"accuracy": test_accuracy(model, own), "history": model.history, "seconds": elapsed}
+    # The last iteration has been tested; an average has no iterations.
+    last = model.history[-1]["diagnostics"]["test_accuracy"] if model.history else test_accuracy(model, own)
+    result = {"accuracy": last, "history": model.history, "seconds": elapsed}
     return result if cell.method == CEILING else {**result, **_clients(cell, folder)}
 
 

@@ -17,10 +17,16 @@ class Plan:
     """A group of unfinished cells that share data and clients."""
 
     cells: list[Cell]
-    work: float  # FLOPs
+    work: float  # FLOPs of training
+    predictions: float  # FLOPs of predicting on public and test images
     clients: int  # that must be trained first
 
-    def as_json(self, speed: float | None) -> dict[str, Any]:
+    @property
+    def total(self) -> float:
+        """All FLOPs."""
+        return self.work + self.predictions
+
+    def as_json(self, speed: float) -> dict[str, Any]:
         """For people and programs."""
         config = self.cells[0].config
         return {
@@ -28,8 +34,8 @@ class Plan:
             "seed": config.seed,
             "methods": [cell.method for cell in self.cells],
             "clients": self.clients,
-            "flops": self.work,
-            "seconds": self.work / speed if speed else None,
+            "flops": self.total,
+            "seconds": self.total / speed,
         }
 
 
@@ -42,8 +48,11 @@ def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
         seen |= {cell.hash for cell in missing}
         if missing:
             clients = one_round.missing_clients(missing, folder)
-            first = sum(work.client_work(cell, scenario) / cell.config.clients for cell, _ in clients)
-            found.append(Plan(missing, first + sum(_work(cell, scenario, folder) for cell in missing), len(clients)))
+            share = sum(work.client_work(cell, scenario) / cell.config.clients for cell, _ in clients)
+            trained = share + sum(_work(cell, scenario, folder) for cell in missing)
+            predicted = sum(work.client_predictions(cell, scenario) for cell, _ in clients)
+            predicted += sum(work.server_predictions(cell, scenario) for cell in missing)
+            found.append(Plan(missing, trained, predicted, len(clients)))
     return found
 
 

@@ -11,6 +11,10 @@ from fedol.experiments.cells import Cell
 from fedol.training import Epoch
 
 
+class OutOfTime(Exception):
+    """The time limit is over; raised between epochs, so that what is finished stays and the rest ends at once."""
+
+
 class Progress:
     """Counts work (FLOPs) as epochs finish. ``show`` gets (share done, seconds left or None, what) now and then."""
 
@@ -18,11 +22,14 @@ class Progress:
         self._show, self._every = show or _line, every
         self.total = self.done = 0.0
         self.flops: dict[int, float] = {}  # parameters of a model -> FLOPs of training it on one image
+        self.deadline: float | None = None  # of time.monotonic
         self._began = self._shown = time.monotonic()
         self._lock = Lock()  # epochs are reported from the threads that train
 
     def epoch(self, epoch: Epoch) -> None:
         """A training has finished an epoch."""
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise OutOfTime
         parameters = sum(p.numel() for p in epoch.job.model.parameters() if p.requires_grad)
         with self._lock:
             self.done += self.flops.get(parameters, 0.0) * epoch.images

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedol.errors import FedolError
-from fedol.experiments import summary
+from fedol.experiments import curves, summary
 from fedol.experiments.store import BenchFolder
 from fedol.files import read_json, write_atomically, write_json
 from fedol.methods import title
@@ -45,7 +45,7 @@ def report(out: Path) -> tuple[list[Sheet], dict[str, Any]]:
     costs = [read_json(path) for path in sorted((out / "cost").glob("*.json"))]
     if not results and not costs:
         raise FedolError(f"There is no finished cell in {out}; run `fedol bench one-round --out {out}` first.")
-    numbers = {"one_round": summary.tables(results), "rounds": summary.figures(results), "cost": costs}
+    numbers = {"one_round": summary.tables(results), "rounds": curves.figures(results), "cost": costs}
     sheets = [
         *(_one_round(table, number) for number, table in enumerate(numbers["one_round"], 1)),
         *(_rounds(panel, number) for number, panel in enumerate(numbers["rounds"], 1)),
@@ -87,11 +87,10 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
     rows = []
     for line in panel["lines"]:
         ours = [f"{100 * point['mean']:.1f}" for point in line["rounds"]]
-        rows.append([title(line["method"]), *ours, *[""] * (length - len(ours)), str(line["passes_fedol"] or "never")])
+        rows.append([line["label"], *ours, *[""] * (length - len(ours)), str(line["passes_fedol"] or "never")])
         if line["paper"]:
             curve = [f"{100 * value:.1f}" for value in line["paper"][:length]]
-            level = panel["paper_fedol"]
-            passes = next((str(n) for n, value in enumerate(line["paper"], 1) if value >= level), "never")
+            passes = str(curves.first_above(line["paper"], panel["paper_fedol"]) or "never")
             rows.append([f"{title(line['method'])}, paper", *curve, *[""] * (length - len(curve)), passes])
     level = f"FedOL after its one round: {_spread(panel['fedol'])} %" if panel["fedol"] else "FedOL: not run"
     theirs = f", in the paper {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else "."
@@ -103,14 +102,17 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
 def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
     """What a round costs, by method."""
     columns = ["", "up, MB", "down, MB", "down later, MB", "paper, MB", "client FLOPs", "server FLOPs"]
-    columns += ["client s", "server s"]
+    seconds = [
+        who for who in ("client_seconds", "server_seconds") if any(row[who] is not None for row in table["rows"])
+    ]
+    columns += [f"{who.split('_')[0]} s" for who in seconds]
     rows = []
     for row in table["rows"]:
         traffic = [row["up_bytes"], row["down_bytes_first"], row["down_bytes_later"]]
         words = [title(row["method"]), *("–" if value is None else f"{value / 1e6:.3f}" for value in traffic)]
         words.append("" if row["paper_mb"] is None else f"{row['paper_mb']:.2f}")
         words += [_big(row[who]) for who in ("client_flops", "server_flops")]
-        words += ["" if row[who] is None else f"{row[who]:.1f}" for who in ("client_seconds", "server_seconds")]
+        words += ["" if row[who] is None else f"{row[who]:.1f}" for who in seconds]
         rows.append(words)
     note = (
         "Per client and round; 1 MB is 10⁶ bytes. Uploads are "

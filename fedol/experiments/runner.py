@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from fedol.errors import FedolError
 from fedol.experiments import one_round, rounds, work
 from fedol.experiments.cells import Cell
 from fedol.experiments.plan import Plan, plans
-from fedol.experiments.progress import Progress
+from fedol.experiments.progress import OutOfTime, Progress
 from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
 from fedol.federation.scenario import Scenario
@@ -37,20 +38,25 @@ class Bench:
         return plans(self.spec, self._scenario, self.folder)
 
     def run(self, progress: Progress, time_limit: float | None = None) -> dict[str, Any]:
-        """Compute what is missing; work that would not end within the limit (seconds) is left for the next time."""
-        began, failed, todo = time.monotonic(), [], self.plans()
-        deadline = None if time_limit is None else began + time_limit
+        """Compute what is missing; after the limit (seconds) whatever is unfinished is left for the next time."""
+        began, todo = time.monotonic(), self.plans()
+        failed: list[str] = []
+        self.folder.open()
+        progress.deadline = None if time_limit is None else began + time_limit
         progress.total = sum(plan.work for plan in todo)
         progress.flops = self._flops()
-        for number, plan in enumerate(todo):
-            # The first group always begins: a part of it is kept too, so that short leases get on.
-            speed = self.folder.speed(device_name(self.device))
-            expected = plan.work / speed if speed and number else 0.0
-            if deadline is not None and time.monotonic() + expected > deadline:
-                break
-            failed += self._run(plan, progress, deadline)
+        with contextlib.suppress(OutOfTime):
+            for number, plan in enumerate(todo):
+                if not (number == 0 or self._fits(plan, progress.deadline)):
+                    break
+                failed += self._run(plan, progress)
         hashes = {cell.hash: self.folder.cell(cell).exists() for cell in self.spec.cells()}
         return {"cells": len(hashes), "finished": sum(hashes.values()), "failed": failed}
+
+    def _fits(self, plan: Plan, deadline: float | None) -> bool:
+        """Whether a group is expected to end in time. The first always begins, so that short leases get on."""
+        speed = self.folder.speed(device_name(self.device))
+        return deadline is None or time.monotonic() + (plan.total / speed if speed else 0.0) < deadline
 
     def speed(self) -> float:
         """FLOPs per second on this device: from what is finished here, else measured on a few batches."""
@@ -58,32 +64,30 @@ class Bench:
         if known is not None:
             return known
         here, size = self._scenario, self.spec.config.batch_size
-        images = here.public[: 8 * size]
+        images = here.public[: 4 * size]
         classes = torch.zeros(len(images), dtype=torch.long)
         normalise = here.server.normalise
-        job = Job("speed", here.server.build(), images, classes, normalise, Recipe(2, size), alone=True)
+        job = Job("speed", here.server.build(), images, classes, normalise, Recipe(1, size), alone=True)
         (result,) = fit([job], self.device)
-        return 2 * len(images) * work.TRAINING * work.forward_flops(here.server) / result.seconds
+        return len(images) * work.TRAINING * work.forward_flops(here.server) / result.seconds
 
-    def _run(self, plan: Plan, progress: Progress, deadline: float | None) -> list[str]:
+    def _run(self, plan: Plan, progress: Progress) -> list[str]:
         """One group. What fails is returned and stops nothing else."""
         scenario, started = Scenario(plan.cells[0].config, self._scenario.dataset), time.monotonic()
         failed = one_round.train_clients(plan.cells, scenario, self.folder, progress.epoch)
         ready = [cell for cell in plan.cells if cell.clients not in failed]
-        if deadline is not None and time.monotonic() > deadline:
-            return list(failed.values())
         single, several = ([c for c in ready if c.rounds == 1], [c for c in ready if c.rounds > 1])
         processes = [guarded(one_round.server(cell, scenario, self.folder)) for cell in single]
         done = ((single[position], result) for position, result in drive(processes, self.device, progress.epoch))
         errors = list(failed.values())
-        for results in (done, rounds.run(several, scenario, self.folder, progress.epoch, deadline)):
+        for results in (done, rounds.run(several, scenario, self.folder, progress.epoch, progress.deadline)):
             for cell, result in results:
                 if isinstance(result, FedolError):
                     errors.append(f"{cell.method}: {result}")
                 else:
                     self._finish(cell, result, progress)
         if not errors and all(self.folder.cell(cell).exists() for cell in plan.cells):
-            self.folder.time(plan.cells[0].hash, device_name(self.device), plan.work, time.monotonic() - started)
+            self.folder.time(plan.cells[0].hash, device_name(self.device), plan.total, time.monotonic() - started)
         return errors
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:

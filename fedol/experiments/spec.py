@@ -9,7 +9,7 @@ from typing import Any
 from fedol.config import RunConfig, configure
 from fedol.data.partition import parse
 from fedol.errors import InputError, unknown
-from fedol.experiments.cells import CEILING, ENSEMBLE, EQUAL_COMPUTE, ONE_ROUND, ROUNDS, Cell
+from fedol.experiments.cells import CONTROLS, EQUAL_COMPUTE, ONE_ROUND, ROUNDS, Cell
 from fedol.methods import ITERATED, METHODS, names
 
 KINDS = ("one-round", "rounds")
@@ -77,7 +77,7 @@ class Spec:
     def _cell(self, method: str, config: RunConfig) -> Cell:
         if self.equal_compute and method in METHODS and method not in ITERATED:
             config = replace(config, server_epochs=config.distillation.recipe.epochs * config.iterations)
-        several = self.kind == "rounds" and method in ROUNDS
+        several = self.kind == "rounds" and method not in ITERATED
         return Cell.of(method, config, self.rounds if several else 1, self.feedback_epochs)
 
 
@@ -87,7 +87,7 @@ def _methods(kind: str, wanted: str | Iterable[str], equal: bool) -> list[str]:
     listed = list(_listed(wanted))
     if listed == ["all"]:
         return every
-    known = [*ROUNDS, *ITERATED] if kind == "rounds" else [*names(), ENSEMBLE, CEILING]
+    known = [name for name in (*METHODS, *ROUNDS) if name != "fedkt"] if kind == "rounds" else [*names(), *CONTROLS]
     for name in listed:
         if name not in known:
             raise unknown("method", name, known)

@@ -28,6 +28,13 @@ class BenchFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def open(self) -> None:
+        """Make sure that results can be written, before anything is computed."""
+        try:
+            (self.path / "cells").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FedolError(f"The folder {self.path} cannot be written ({error.strerror}); choose another.") from None
+
     def cell(self, cell: Cell) -> Path:
         """A cell's result; it is there exactly when the cell is finished."""
         return self.path / "cells" / f"{cell.hash}.json"
@@ -59,11 +66,7 @@ class BenchFolder:
 
     def results(self) -> Iterator[dict[str, Any]]:
         """Every finished cell."""
-        for path in sorted((self.path / "cells").glob("*.json")):
-            try:
-                yield read_json(path)
-            except (OSError, ValueError) as error:
-                raise FedolError(f"{path} is damaged ({error}); delete it and run the benchmark again.") from None
+        yield from map(read_json, sorted((self.path / "cells").glob("*.json")))
 
     def time(self, name: str, device: str, work: float, seconds: float) -> None:
         """Remember how long something took."""
@@ -73,7 +76,7 @@ class BenchFolder:
         """Work per second on this kind of device so far."""
         times = []
         for path in (self.path / "timing").glob("*.json"):
-            with contextlib.suppress(OSError, ValueError):  # an estimate is not worth an error
+            with contextlib.suppress(FedolError):  # an estimate is not worth an error
                 times.append(read_json(path))
         seconds = sum(time["seconds"] for time in times if time["device"] == device)
         return sum(time["work"] for time in times if time["device"] == device) / seconds if seconds else None

@@ -11,10 +11,10 @@ from functools import cache
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedol.experiments.cells import CEILING, Cell
+from fedol.experiments.cells import CEILING, ENSEMBLE, Cell
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
-from fedol.methods import ITERATED, METHODS
+from fedol.methods import ITERATED, LOCAL, METHODS
 from fedol.server import Architecture
 
 TRAINING = 3  # forward passes per training step
@@ -23,8 +23,9 @@ TRAINING = 3  # forward passes per training step
 @cache
 def forward_flops(architecture: Architecture) -> int:
     """FLOPs of one image's forward pass."""
+    model = architecture.build().eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        architecture.build().eval()(torch.zeros(1, *architecture.shape))
+        model(torch.zeros(1, *architecture.shape))
     return int(counter.get_total_flops())
 
 
@@ -54,3 +55,20 @@ def server_work(cell: Cell, scenario: Scenario) -> float:
     plan = cell.config.distillation
     epochs = plan.recipe.epochs * (plan.iterations if cell.method in ITERATED else 1)
     return float(TRAINING * forward_flops(scenario.server) * cell.config.public * epochs)
+
+
+def client_predictions(cell: Cell, scenario: Scenario) -> float:
+    """FLOPs of the average client's predictions on the public and the test set."""
+    scheme = schemes.of(scenario.under(cell.config))
+    flops = sum(forward_flops(scheme.architecture(k)) for k in range(cell.config.clients)) / cell.config.clients
+    return flops * (cell.config.public + len(scenario.dataset.test))
+
+
+def server_predictions(cell: Cell, scenario: Scenario) -> float:
+    """FLOPs of predicting on the public and the test set after the clients' first round."""
+    if cell.method in (LOCAL, ENSEMBLE):
+        return 0.0 if cell.method == LOCAL else cell.config.clients * client_predictions(cell, scenario)
+    times = (cell.config.iterations if cell.method in ITERATED else 1) + 1
+    server = forward_flops(scenario.server) * (cell.config.public + len(scenario.dataset.test))
+    later = (cell.rounds - 1) * (cell.config.clients * client_predictions(cell, scenario) + server)
+    return times * server + later

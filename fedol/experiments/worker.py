@@ -51,6 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
     except FedolError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("Stopped; what is finished is kept. The same command continues.", file=sys.stderr)
+        return 130
     print(json.dumps(summary))
     return 1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3
 

@@ -55,7 +55,7 @@ class Scenario:
         share, name = self.data.private.take(self.shares[k]), f"client {k}"
         return Job(
             name=name,
-            model=model or architecture.build(derive(self.config.seed, name, "init")),
+            model=architecture.build(derive(self.config.seed, name, "init")) if model is None else model,
             images=torch.from_numpy(share.x),
             targets=torch.from_numpy(share.y),
             normalise=architecture.normalise,

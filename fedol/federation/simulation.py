@@ -74,9 +74,11 @@ class Simulation:
     def __init__(self, config: RunConfig, out: Path, dataset: Dataset | None = None) -> None:
         self.config = config
         self.scenario = Scenario(config, dataset)
-        # A model or method that is not there is an error now, not after the clients' training.
         self.scheme = schemes.of(self.scenario)
-        self.scenario.server.build()
+        # A model that cannot be built is an error now, not after the clients' training.
+        clients = {self.scheme.architecture(k) for k in range(config.clients)}
+        for architecture in (*clients, self.scenario.server):
+            architecture.build()
         self.folder = RunFolder.open(out, config)
         self.folder.describe_data(self.scenario.describe())
 

@@ -49,14 +49,13 @@ def recalibrate(
     """
     norms = [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     momenta = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None  # a plain mean over all batches
     was_training = model.training
     model.to(device).train()
-    for part in torch.split(public, batch):
-        if len(part) > 1:
-            model(normalise(part.to(device)))
+    batches = [part for part in torch.split(public, batch) if len(part) > 1]
+    for number, part in enumerate(batches, 1):
+        for norm in norms:
+            norm.momentum = 1 / number  # a plain mean over all batches; what was there before goes with the first
+        model(normalise(part.to(device)))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     model.train(was_training)

@@ -23,7 +23,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 LAUNCH = {"num_warps": 4, "launch_pdl": torch.cuda.get_device_capability() >= (9, 0)}
 TILE, CHANNELS = 4096, 256  # elements that an elementwise program takes, and how many channels wide at most
 SUM_TILE, SUM_CHANNELS = 8192, 32  # the same for one turn of a sum
-PROGRAMS = 264  # that a sum is split over: two per multiprocessor
+PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
 
 
 @triton.jit
@@ -239,8 +239,8 @@ class _Shape:
         programs = min(max(1, PROGRAMS // columns), triton.cdiv(self.rows, high))
         self.per_program = triton.cdiv(triton.cdiv(self.rows, programs), high) * high
         self.sum_grid = (triton.cdiv(self.rows, self.per_program), columns)
-        gathered = triton.next_power_of_2(self.sum_grid[0])
-        self.sum_blocks = {"C": self.channels, "BM": high, "BC": wide, "P": gathered, **LAUNCH}
+        # P is the same for all: every other number would be another kernel to compile.
+        self.sum_blocks = {"C": self.channels, "BM": high, "BC": wide, "P": PROGRAMS, **LAUNCH}
 
     def partial(self) -> Tensor:
         """Room for two sums per program and channel."""

@@ -17,7 +17,7 @@ def sheet_table(sheet: Sheet) -> Table:
     """A sheet for the terminal."""
     table = Table(title=sheet.title, caption=sheet.note or None)
     for number, column in enumerate(sheet.columns):
-        table.add_column(column, justify="right" if number else "left", min_width=None if number else 14)
+        table.add_column(column, justify="right" if number else "left", min_width=None if number else 12)
     for row in sheet.rows:
         table.add_row(*row)
     return table

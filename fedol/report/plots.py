@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fedol.errors import FedolError
-from fedol.methods import title
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:
@@ -64,7 +63,7 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
         axes = figure.add_subplot(1, len(panels), number)
         for line in panel["lines"]:
             ours = [100 * point["mean"] for point in line["rounds"]]
-            (drawn,) = axes.plot(range(1, len(ours) + 1), ours, marker="o", ms=3, label=title(line["method"]))
+            (drawn,) = axes.plot(range(1, len(ours) + 1), ours, marker="o", ms=3, label=line["label"])
             if line["paper"]:
                 theirs = [100 * value for value in line["paper"]]
                 axes.plot(range(1, len(theirs) + 1), theirs, ":", color=drawn.get_color(), lw=1)

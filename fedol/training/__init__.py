@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator, Sequence
 from typing import TypeVar, cast
 
@@ -15,9 +14,6 @@ from fedol.training.cpu import CpuEngine, threads
 from fedol.training.cuda import CudaEngine
 from fedol.training.job import Epoch, Fit, Job, Normalisation, OnEpoch, Recipe
 from fedol.training.snapshot import Snapshot
-
-# Streams share the host's connections to the GPU, 8 by default, and those on one connection wait for each other.
-os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 T = TypeVar("T")
 

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from fedol.provenance import provenance
 
 
 def write(file: Path, *, seed: int, settings: dict[str, Any], results: Any) -> None:
     """Write the results with all that is needed to repeat them."""
-    record = {
-        "command": shlex.join(["python", *sys.argv]),
-        "commit": os.environ.get("FEDOL_COMMIT") or _commit(),  # the variable: where a copy has no .git
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("torch", "numpy")}},
-        "machine": {"system": platform.platform(), "processor": _processor(), "cores": os.cpu_count()},
-        "seed": seed,
-        "settings": settings,
-        "results": results,
-    }
+    record = {**provenance(seed), "settings": settings, "results": results}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(record, indent=2) + "\n")
     print(f"\nwritten to {file}")
@@ -44,19 +30,3 @@ def seconds(value: float) -> str:
     if value < 1:
         return f"{value * 1e3:.3g} ms"
     return f"{value:.3g} s" if value < 1000 else f"{value:,.0f} s"
-
-
-def _commit() -> str:
-    return _git("rev-parse", "HEAD") + ("-dirty" if _git("status", "--porcelain", "--", "fedol") else "")
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

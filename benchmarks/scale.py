@@ -70,7 +70,7 @@ def cell(folder: str, clients: int, samples: int, classes: int) -> dict[str, Any
 
     from fedol.federation.inbox import Inbox
     from fedol.federation.roster import Roster
-    from fedol.federation.uploads import Uploads
+    from fedol.federation.uploads import knowledge_files
     from fedol.methods import Distillation
     from fedol.methods.fedol import FedOL
 
@@ -81,7 +81,7 @@ def cell(folder: str, clients: int, samples: int, classes: int) -> dict[str, Any
     assert len(roster.clients) == clients, roster.refused
     validated = time.perf_counter()
     teacher = FedOL(
-        Uploads([path / "run" / "clients" / f"{name}.fedol" for name in roster.clients], task), Distillation()
+        knowledge_files([path / "run" / "clients" / f"{name}.fedol" for name in roster.clients], task), Distillation()
     )
     heard = time.perf_counter()
     targets = teacher.targets(1, None)

@@ -34,7 +34,7 @@ def returned(result: Tensor, like: Array) -> Array:
             like.device
         )
     array: np.ndarray = result.cpu().numpy()
-    return array.astype(np.float32) if array.dtype == np.float64 and like.dtype != np.float64 else array
+    return array.astype(np.float32) if array.dtype == np.float64 and np.asarray(like).dtype != np.float64 else array
 
 
 def exact(value: Tensor) -> Tensor:

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedol import methods
 from fedol.codecs import DEFAULT, find
 from fedol.errors import InputError, unknown
+from fedol.methods import Distillation
+from fedol.training import Recipe
 
 # A model is a name or, from Python, a class or function of yours.
 ModelName = str | Callable[..., Any]
@@ -52,6 +55,7 @@ class RunConfig(Settings):
     partition: str = "dirichlet:0.3"
     client_models: tuple[ModelName, ...] = ("mlp", "cnn")  # dealt evenly in turn
     server_model: ModelName = "cnn-large"
+    parameter_model: ModelName = "cnn"  # every client's and the server's, in methods that average weights
     width: int = 16
     codec: str = DEFAULT  # of the clients' uploads
     method: str = "fedol"
@@ -59,7 +63,9 @@ class RunConfig(Settings):
     tau: float = 0.2
     rho: float = 0.1
     rho_step: float = 0.05
+    mu: float = 0.01  # FedProx's pull towards the weights a client was sent
     epochs: int = 20
+    server_epochs: int | None = None  # of each server iteration; as many as ``epochs`` unless set
     batch_size: int = 32
     lr: float = 1e-3
     seed: int = 0
@@ -70,16 +76,39 @@ class RunConfig(Settings):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, kind):
                 raise InputError(f"The setting '{name}' must be a number, but is {value!r}.")
+        for name in _WORDS:
+            if not isinstance(getattr(self, name), str) and not (name == "data_dir" and self.data_dir is None):
+                raise InputError(f"The setting '{name}' must be text, but is {getattr(self, name)!r}.")
         object.__setattr__(self, "client_models", tuple(_names(self.client_models)))
         if not self.client_models:
             raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")
         find(self.codec)
+        for model in (*self.client_models, self.server_model, self.parameter_model):
+            if not (isinstance(model, str) or callable(model)):
+                raise InputError(f"A model is a name, 'module:callable' or a class of yours, not {model!r}.")
         if self.clients < 1 or self.width < 1:
             raise InputError(f"clients and width must be at least 1, but are {self.clients} and {self.width}.")
+        if self.method not in methods.names():
+            raise unknown("method", self.method, methods.names())
+        if not 0 <= self.mu < float("inf"):
+            raise InputError(f"mu must be a finite number of at least 0, but is {self.mu}.")
+        _ = self.recipe, self.distillation  # what they refuse is refused now
 
     def client_model(self, client: int) -> ModelName:
         """Client k's model: the list dealt in turn."""
         return self.client_models[client % len(self.client_models)]
+
+    @property
+    def recipe(self) -> Recipe:
+        """How a client trains."""
+        return Recipe(self.epochs, self.batch_size, self.lr)
+
+    @property
+    def distillation(self) -> Distillation:
+        """How the server learns."""
+        epochs = self.epochs if self.server_epochs is None else self.server_epochs
+        recipe = Recipe(epochs, self.batch_size, self.lr)
+        return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe)
 
 
 def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
@@ -88,13 +117,17 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
         yield from (name.strip() for name in models.split(",") if name.strip())
     elif callable(models):
         yield models
-    else:
+    elif isinstance(models, Iterable):
         yield from models
+    else:
+        raise InputError(f"The setting 'client_models' must be a list of models, but is {models!r}.")
 
 
+_WORDS = ("dataset", "data_dir", "partition", "method", "device")
 _NUMBERS: dict[str, Any] = {
     **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "seed"), int),
-    **dict.fromkeys(("tau", "rho", "rho_step", "lr"), int | float),
+    "server_epochs": int | None,
+    **dict.fromkeys(("tau", "rho", "rho_step", "mu", "lr"), int | float),
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -107,7 +140,9 @@ PRESETS: dict[str, dict[str, Any]] = {
         "partition": "dirichlet:0.05",
         "client_models": ("resnet11", "resnet20"),
         "server_model": "resnet56",
+        "parameter_model": "resnet20",
         "width": 16,
+        "codec": "float32",  # its baselines average log-probabilities, which quantisation costs some tenths of a point
         "iterations": 10,
         "tau": 0.2,
         "rho": 0.1,
@@ -124,16 +159,20 @@ def configure(
 ) -> RunConfig:
     """A configuration from a preset, then a TOML file, then single settings; the later wins."""
     written = _read(file) if file else {}
-    preset = preset or written.pop("preset", None) or "quick"
-    written.pop("preset", None)
+    from_file = written.pop("preset", "quick")
+    preset = str(from_file if preset is None else preset)
     if preset not in PRESETS:
-        raise unknown("preset", str(preset), PRESETS)
-    values = {**PRESETS[preset], **written, **(overrides or {})}
+        raise unknown("preset", preset, PRESETS)
+    return changed(RunConfig(), {**PRESETS[preset], **written, **(overrides or {})})
+
+
+def changed(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
+    """The configuration with some settings replaced."""
     known = [field.name for field in dataclasses.fields(RunConfig)]
-    for name in values:
+    for name in settings:
         if name not in known:
             raise unknown("setting", name, known)
-    return RunConfig(**values)
+    return dataclasses.replace(config, **settings)
 
 
 def _read(file: Path) -> dict[str, Any]:

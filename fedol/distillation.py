@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedol import methods
 from fedol.arrays import Array, to_tensor
 from fedol.data.split import channel_statistics
-from fedol.errors import FedolError, InputError
+from fedol.errors import FedolError, InputError, unknown
 from fedol.knowledge import Knowledge
-from fedol.methods import Distillation, Targets
+from fedol.methods import Distillation, Targets, Teacher
 from fedol.models import ModelSpec
 from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
@@ -31,10 +31,12 @@ class Store(Protocol):
         """Keep an iteration that has just finished."""
 
     def snapshot(self, iteration: int) -> Snapshot | None:
-        """The last finished epoch within this iteration."""
+        """The last finished epoch within this iteration; None where only whole iterations are kept."""
+        return None
 
     def keep(self, iteration: int) -> Callable[[Snapshot], None] | None:
-        """What keeps an epoch of this iteration; None where only whole iterations are kept."""
+        """What keeps an epoch of this iteration; None likewise."""
+        return None
 
 
 def distill(
@@ -71,18 +73,29 @@ def distill(
                 f"{client.client} predicts {list(client.log_probs.shape)}, but there are {len(images)} public images "
                 f"and {clients[0].client} has {clients[0].log_probs.shape[1]} classes."
             )
-    names = classes if classes is not None else [str(c) for c in range(clients[0].log_probs.shape[1])]
+    count = clients[0].log_probs.shape[1]
+    names = [str(c) for c in range(count)] if classes is None else classes
+    if len(names) != count:
+        raise InputError(f"There are {len(names)} class names, but the clients predict {count} classes.")
     mean, std = channel_statistics(images.cpu().numpy())
     channels, height, breadth = images.shape[1:]
     architecture = Architecture(model, tuple(names), (channels, height, breadth), width, Normalisation(mean, std))
-    recipe = Recipe(**{key: settings.pop(key) for key in ("epochs", "batch_size", "lr") if key in settings})
-    try:
-        wanted = Distillation(method=method, recipe=recipe, **settings)
-    except TypeError as error:
-        raise InputError(f"distill does not know a setting: {error}.") from None
+    wanted = _wanted(method, settings)
     where = resolve_device(device)
     ((_, server),) = drive([distillation(clients, images, architecture, wanted, seed, where)], where)
     return server
+
+
+def _wanted(method: str, settings: dict[str, Any]) -> Distillation:
+    """The settings, each where it belongs: the training's in the recipe, the others beside it."""
+    training, voting = ("epochs", "batch_size", "lr"), ("iterations", "tau", "rho", "rho_step")
+    for name, value in settings.items():
+        if name not in (*training, *voting):
+            raise unknown("setting", name, (*training, *voting))
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"The setting '{name}' must be a number, but is {value!r}.")
+    recipe = Recipe(**{name: settings[name] for name in training if name in settings})
+    return Distillation(method=method, recipe=recipe, **{name: settings[name] for name in voting if name in settings})
 
 
 def distillation(
@@ -94,29 +107,46 @@ def distillation(
     device: torch.device,
     store: Store | None = None,
     name: str = "server",
-    start: ServerModel | None = None,
+    start: nn.Module | None = None,
 ) -> Process[ServerModel]:
-    """The same as a process for ``training.drive``, so that several servers can train side by side.
+    """The same as a process for ``training.drive``, so that several servers can train side by side."""
+    teacher = methods.find(settings.method)(knowledge, settings)
+    return (yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, name, start))
+
+
+def serve(
+    teacher: Teacher,
+    public: Tensor,
+    architecture: Architecture,
+    recipe: Recipe,
+    seed: int,
+    device: torch.device,
+    store: Store | None = None,
+    name: str = "server",
+    start: nn.Module | None = None,
+) -> Process[ServerModel]:
+    """Train a server on what a teacher says, from ``start`` or from scratch.
 
     Continues after the store's last iteration and keeps every new one there. Weights continue from one iteration to the
-    next; the optimiser is fresh in each. The first iteration begins with fresh weights or those of ``start``, a
-    trained model, which then votes from the first iteration on.
+    next unless the teacher wants a fresh start; the optimiser is fresh in each. A ``start`` is a trained model, so it
+    votes from the first iteration on.
     """
-    teacher = methods.find(settings.method)(knowledge, settings)
     server = (store.last() if store else None) or ServerModel(
-        start.module if start else architecture.build(derive(seed, "server", "init")), architecture
+        architecture.build(derive(seed, "server", "init")) if start is None else start, architecture
     )
     server.device = device
     for iteration in range(len(server.history) + 1, teacher.iterations + 1):
         votes = iteration > 1 or start is not None
         targets = teacher.targets(iteration, server.predict_log_proba(public).exp() if votes else None)
+        if targets.restart and iteration > 1:
+            server.module = architecture.build(derive(seed, "server", "init", iteration))
         result = yield Job(
             name=f"{name} {iteration}/{teacher.iterations}",
             model=server.module,
             images=public,
             targets=targets.soft,
             normalise=architecture.normalise,
-            recipe=settings.recipe,
+            recipe=recipe,
             seed=derive(seed, "server", iteration),
             resume=store.snapshot(iteration) if store else None,
             checkpoint=store.keep(iteration) if store else None,

@@ -20,3 +20,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     near = get_close_matches(name, names, n=1)
     hint = f"did you mean '{near[0]}'?" if near else f"known are: {', '.join(names)}."
     return InputError(f"There is no {kind} '{name}'; {hint}")
+
+
+def cause(error: Exception) -> str:
+    """An exception on one line, without a final full stop."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")

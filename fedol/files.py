@@ -14,10 +14,12 @@ from torch import Tensor
 
 from fedol.errors import FedolError
 
+TEMPORARY = ".tmp"  # how the name of a file ends that is still being written
+
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that a crash at any moment leaves the old one or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
@@ -31,12 +33,12 @@ def write_atomically(path: Path, data: bytes) -> None:
         ) from None
     finally:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary.unlink()
 
 
 def sweep(folder: Path) -> None:
     """Remove what a killed process left half-written in a folder of ours."""
-    for leftover in folder.rglob(".*.tmp"):
+    for leftover in folder.rglob(f".*{TEMPORARY}"):
         with suppress(OSError):
             leftover.unlink()
 
@@ -48,7 +50,10 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """Read a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FedolError(f"{path} cannot be read ({error}); choose another --out or remove the file.") from None
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:

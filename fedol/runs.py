@@ -24,8 +24,8 @@ from typing import Any
 from safetensors import SafetensorError
 
 from fedol.config import Settings
-from fedol.errors import FedolError
-from fedol.files import read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
+from fedol.errors import FedolError, cause
+from fedol.files import TEMPORARY, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
 from fedol.methods import Targets
 from fedol.models import ModelSpec
 from fedol.server import ServerModel, load
@@ -48,20 +48,20 @@ class RunFolder:
         run = cls(path, config.server_model, every_epoch)
         sweep(path)
         frozen = path / "config.json"
-        if frozen.exists():
+        if _empty(path):
+            write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json()})
+        elif frozen.exists():
             run._check(frozen, config)
         else:
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise FedolError(f"{path} exists and is not a run; choose another --out.")
-            write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json()})
+            raise FedolError(f"{path} exists and is not a run; choose another --out.")
         return run
 
     def _check(self, frozen: Path, config: Settings) -> None:
         try:
             found = read_json(frozen)
-            schema, hash_, before = found["schema"], found["hash"], found["config"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FedolError(f"{frozen} is damaged ({error}); choose another --out.") from None
+            schema, hash_, before = found["schema"], found["hash"], dict(found["config"])
+        except (KeyError, TypeError, ValueError):
+            raise FedolError(f"{frozen} is not the configuration of a run; choose another --out.") from None
         if schema != SCHEMA:
             raise FedolError(
                 f"{self.path} was made by another version (schema {schema}, this is {SCHEMA}); choose another --out."
@@ -69,11 +69,18 @@ class RunFolder:
         if hash_ != config.hash:
             now = config.as_json()
             changed = [
-                f"{key} was {before.get(key)!r}, now {value!r}"
-                for key, value in now.items()
-                if before.get(key) != value
+                f"{key} was {before.get(key)!r}, now {now.get(key)!r}"
+                for key in {**now, **before}
+                if before.get(key) != now.get(key)
             ]
             raise FedolError(f"{self.path} holds another run ({'; '.join(changed)}); choose another --out.")
+
+    def describe_data(self, description: dict[str, Any]) -> None:
+        """Keep what the data are; a run continues on the very same data only (a file may have changed meanwhile)."""
+        path = self.path / "data.json"
+        if path.exists() and read_json(path) != description:
+            raise FedolError(f"{self.path} holds a run on other data than it would get now; choose another --out.")
+        write_json(path, description)
 
     def knowledge(self, client: int) -> Path:
         """Client k's upload; it is there exactly when the client has finished."""
@@ -93,8 +100,8 @@ class RunFolder:
 
     def last(self) -> ServerModel | None:
         """The server after the last finished iteration."""
-        finished = sorted(path for path in (self.path / "server").glob("*.safetensors") if "votes" not in path.name)
-        return load(finished[-1], self._server_model) if finished else None
+        finished = [path for path in (self.path / "server").glob("*.safetensors") if path.stem.isdecimal()]
+        return load(max(finished, key=lambda path: int(path.stem)), self._server_model) if finished else None
 
     def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
         """Keep a finished iteration; the checkpoint comes last, because it is what marks it finished."""
@@ -135,13 +142,26 @@ class RunFolder:
         path = self.path / "metrics.jsonl"
         identity = ("stage", "client", "iteration")
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        kept = [line for line in lines if any(json.loads(line).get(key) != record.get(key) for key in identity)]
+        try:
+            kept = [line for line in lines if any(json.loads(line).get(key) != record.get(key) for key in identity)]
+        except (ValueError, AttributeError):
+            raise FedolError(f"{path} is damaged; remove it to continue without its earlier lines.") from None
         write_atomically(path, ("\n".join([*kept, json.dumps(record)]) + "\n").encode())
+
+
+def _empty(path: Path) -> bool:
+    """Nothing is there yet, or only the half-written file of a run killed in its first moment."""
+    try:
+        return not path.exists() or all(file.suffix == TEMPORARY for file in path.iterdir())
+    except NotADirectoryError:
+        return False
+    except OSError as error:
+        raise FedolError(f"The run folder {path} cannot be read ({error.strerror}); choose another --out.") from None
 
 
 def read_votes(path: Path) -> dict[str, Any]:
     """The stored pseudo-labels of one iteration."""
     try:
         return dict(read_tensors(path)[0])
-    except (OSError, SafetensorError) as error:
-        raise FedolError(f"{path} cannot be read: {error}.") from None
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise FedolError(f"{path} is damaged ({cause(error)}); choose another --out.") from None

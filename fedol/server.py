@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from fedol.arrays import Array
-from fedol.errors import FedolError
+from fedol.errors import FedolError, cause
 from fedol.files import read_tensors, write_tensors
 from fedol.models import ModelSpec, address, create, describe
 from fedol.training import Normalisation, predict
@@ -97,12 +97,12 @@ def load(run: str | Path, model: ModelSpec | None = None) -> ServerModel:
         raise FedolError(f"There is no trained model at {path}; is the run finished?")
     try:
         weights, header = read_tensors(path)
-        architecture = Architecture.from_header(header["architecture"], model)
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise FedolError(f"{path} is not a FedOL model file: {error}.") from None
+        architecture, history = Architecture.from_header(header["architecture"], model), header["history"]
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise FedolError(f"{path} is no FedOL model file or is damaged ({cause(error)}); make it again.") from None
     module = architecture.build()
     try:
         module.load_state_dict(weights)
     except RuntimeError as error:
-        raise FedolError(f"The weights in {path} do not fit {describe(architecture.model)}: {error}.") from None
-    return ServerModel(module.eval(), architecture, header["history"])
+        raise FedolError(f"The weights in {path} do not fit {describe(architecture.model)}: {cause(error)}.") from None
+    return ServerModel(module.eval(), architecture, history)

@@ -25,7 +25,8 @@ from fedol.errors import InputError
 
 T = TypeVar("T", Tensor, "np.ndarray", Array)
 
-# G is a ratio of sums in float64; sums of the same terms in another order differ by less than this.
+# What differs by less than this is a tie: float64 sums of the same terms in another order do. Relative for entropies,
+# masses and supports, which may be tiny; absolute for G, which lies in [-1, 1].
 TIE = 1e-12
 CHUNK = 64  # ballots stored in one piece
 BLOCK = 1 << 20  # models × samples counted at once: bounds the scratch memory, whatever the number of models
@@ -42,10 +43,10 @@ class PseudoLabels(Generic[T]):
 
 @dataclass(frozen=True)
 class Ballot:
-    """What the vote needs of one model: 6 bytes per sample and 8 per class."""
+    """What the vote needs of one model: 6 bytes per sample (8 beyond 32,768 classes) and 8 per class."""
 
     rank: Tensor  # int32 [N]: how many samples have a strictly lower entropy
-    vote: Tensor  # int16 [N]: the predicted class
+    vote: Tensor  # int16 or int32 [N]: the predicted class
     confidence: Tensor  # float64 [C]: C², Eq. 8
 
 
@@ -64,7 +65,7 @@ def baseline_count(rho: float | Fraction, samples: int) -> int:
     """⌈ρN⌉ in integers: 0.1 + 0.05 is 0.15 here, so ρ = 0.15 of 5,000 is 750 and not 751."""
     if not 0 < rho <= 1:
         raise InputError(f"rho must lie in (0, 1], but is {float(rho):g}.")
-    exact_rho = rho if isinstance(rho, Fraction) else Fraction(rho).limit_denominator(1_000_000)
+    exact_rho = rho if isinstance(rho, Fraction) else Fraction(float(rho)).limit_denominator(1_000_000)
     return min(samples, max(1, math.ceil(exact_rho * samples)))
 
 
@@ -150,7 +151,7 @@ def _blank(p: Tensor) -> list[Ballot]:
     """
     samples, classes = p.shape
     rank = p.new_empty(CHUNK, samples, dtype=torch.int32)
-    vote = p.new_empty(CHUNK, samples, dtype=torch.int16)
+    vote = p.new_empty(CHUNK, samples, dtype=torch.int16 if classes <= 1 << 15 else torch.int32)
     confidence = p.new_empty(CHUNK, classes)
     return [Ballot(*parts) for parts in zip(rank, vote, confidence, strict=True)]
 
@@ -158,7 +159,7 @@ def _blank(p: Tensor) -> list[Ballot]:
 def _fill(ballot: Ballot, p: Tensor) -> Ballot:
     h = _entropy(p)
     # rank < n exactly where h is at or below the n-th lowest entropy, ties included.
-    ballot.rank.copy_(torch.searchsorted(h.sort().values, h, side="left"))
+    ballot.rank.copy_(torch.searchsorted(h.sort().values, h - TIE * h.abs(), side="left"))
     ballot.vote.copy_(p.argmax(-1))
     ballot.confidence.copy_(p.mean(0))
     return ballot

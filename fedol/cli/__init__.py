@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from fedol.cli import client, keys, task
+from fedol.cli.bench import bench
 from fedol.cli.distill import distill
 from fedol.cli.export import export
 from fedol.cli.inspect import inspect
@@ -27,7 +29,7 @@ app = typer.Typer(
 )
 for command in (run, partition, inspect, serve, distill, predict, export):
     app.command()(command)
-for group, commands in {"task": task.app, "client": client.app, "keys": keys.app}.items():
+for group, commands in {"task": task.app, "client": client.app, "keys": keys.app, "bench": bench}.items():
     app.add_typer(commands, name=group)
 
 
@@ -45,8 +47,10 @@ def main() -> None:
     try:
         app()
     except FedolError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(Text.assemble(("Error:", "bold red"), f" {error}"), soft_wrap=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("Stopped; what is finished is kept. The same command continues.")
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, SystemExit) and end.code != 130:  # typer turns an interrupt into an exit with this code
+            raise
+        Console(stderr=True).print("Stopped; what is finished is kept, and the same command continues.")
         sys.exit(130)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from fedol.cli.options import Clients, Config, DataDir, Dataset, Json, Partition, Preset, Public, Seed, given
+
+if TYPE_CHECKING:
+    from fedol.federation.simulation import RunResult
 
 
 def run(
@@ -28,12 +32,21 @@ def run(
     codec: Annotated[
         str | None, typer.Option(help="How uploads are packed: float32, float16, q7c60, top10, each also with +zstd.")
     ] = None,
-    method: Annotated[str | None, typer.Option(help="The method that turns knowledge into targets.")] = None,
+    parameter_model: Annotated[
+        str | None, typer.Option(help="Everyone's model in methods that average weights (fedavg, fedprox).")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="fedol, feddf, fedhkt, fedet, mine, fedkt, fedavg, fedprox, local or a variant.")
+    ] = None,
     iterations: Annotated[int | None, typer.Option(help="Iterations of voting and training.")] = None,
     tau: Annotated[float | None, typer.Option(help="Weight of the pseudo-labels (Eq. 7).")] = None,
     rho: Annotated[float | None, typer.Option(help="Share of samples a model votes on in the first iteration.")] = None,
     rho_step: Annotated[float | None, typer.Option(help="What rho grows by in each iteration.")] = None,
+    mu: Annotated[float | None, typer.Option(help="FedProx's pull towards the common weights.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of every training, client and server.")] = None,
+    server_epochs: Annotated[
+        int | None, typer.Option(help="Epochs of each server iteration, where they differ from the clients'.")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Batch size of every training.")] = None,
     lr: Annotated[float | None, typer.Option(help="Adam's learning rate.")] = None,
     seed: Seed = None,
@@ -51,7 +64,7 @@ def run(
     from fedol.config import configure
     from fedol.federation.simulation import run as simulate
     from fedol.report.progress import TrainingProgress
-    from fedol.report.tables import run_table
+    from fedol.report.tables import history_table, run_table
 
     settings = configure(preset, config, given(options))
     with TrainingProgress(Console(stderr=True), quiet=as_json) as progress:
@@ -60,5 +73,17 @@ def run(
         print(json.dumps({"out": str(result.out), **result.summary}, indent=1))
         return
     console = Console()
-    console.print(run_table(result.summary))
-    console.print(f"Run folder: {result.out} (fedol.load gives back the trained model).", highlight=False)
+    if result.already_finished:
+        console.print("This run was finished already; here is its result.")
+    if result.summary["history"]:
+        console.print(history_table(result.summary["history"]), "")
+    console.print(run_table(result.summary), "")
+    console.print(Text(_closing(result)), soft_wrap=True)
+
+
+def _closing(result: RunResult) -> str:
+    """How long it took, and where everything is."""
+    since = " since it was resumed" if result.summary["resumed"] else ""
+    took = f"Took {result.summary['seconds']:.0f} s{since} on {result.summary['provenance']['device']}."
+    loads = " (fedol.load gives back the trained model)" if result.summary["server"] else ""
+    return f"{took}\nRun folder: {result.out}{loads}."

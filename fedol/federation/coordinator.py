@@ -26,7 +26,7 @@ from fedol.federation.inbox import Inbox
 from fedol.federation.roster import Roster
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.uploads import Uploads
+from fedol.federation.uploads import knowledge_files
 from fedol.files import read_json, write_atomically, write_json
 from fedol.report.federation import federation_summary
 from fedol.report.modelcard import model_card
@@ -120,10 +120,10 @@ class Coordinator:
 
     def _train(self, on_epoch: OnEpoch) -> ServerModel:
         """The method on the accepted files, client by client."""
-        uploads = Uploads([self.out / "clients" / f"{name}.fedol" for name in self.roster.clients], self.task)
-        start = load(self._start, self.config.server_model) if self._start else None
+        files = [self.out / "clients" / f"{name}.fedol" for name in self.roster.clients]
+        start = load(self._start, self.config.server_model).module if self._start else None
         process = distillation(
-            uploads,
+            knowledge_files(files, self.task),
             torch.from_numpy(self.public),
             self.architecture,
             self.settings,

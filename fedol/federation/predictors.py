@@ -21,9 +21,9 @@ from torch import nn
 
 from fedol.arrays import SUM_TOLERANCE
 from fedol.classes import on_all_classes
-from fedol.errors import FedolError, InputError
+from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge import Knowledge
-from fedol.models.lookup import cause, imported
+from fedol.models.lookup import imported
 from fedol.server import ServerModel, load
 from fedol.task import Task
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,24 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from fedol.config import RunConfig, configure
-from fedol.data import Dataset, Split, load, partition, split
-from fedol.distillation import distillation
+from fedol.config import RunConfig, changed, configure
+from fedol.data import Dataset
 from fedol.errors import FedolError
 from fedol.evaluation import accuracy, evaluate_clients, pseudo_label_accuracy, summary_statistics
-from fedol.federation.uploads import Uploads
-from fedol.files import read_json, write_atomically, write_json
-from fedol.knowledge import Knowledge
-from fedol.methods import Distillation
+from fedol.federation import schemes
+from fedol.federation.scenario import Scenario
+from fedol.federation.scheme import guarded
+from fedol.files import read_json, write_json
+from fedol.methods import ITERATED, LOCAL
 from fedol.models import describe, parameter_count
+from fedol.provenance import provenance
 from fedol.runs import RunFolder, read_votes
-from fedol.seeding import derive
-from fedol.server import Architecture, ServerModel
+from fedol.server import ServerModel
 from fedol.server import load as load_model
-from fedol.task import Task
-from fedol.training import Job, Normalisation, OnEpoch, Recipe, drive, fit, predict, resolve_device
+from fedol.training import OnEpoch, drive
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,7 @@ class RunResult:
 
     out: Path
     summary: dict[str, Any]
+    already_finished: bool = False  # an earlier start had done it all
 
     @property
     def model(self) -> ServerModel:
@@ -64,8 +62,8 @@ def run(
         settings["dataset"] = dataset
     if config is None:
         config = configure(settings.pop("preset", None), overrides=settings)
-    elif settings:
-        config = dataclasses.replace(config, **settings)
+    else:
+        config = changed(config, settings)
     folder = Path(out) if out is not None else Path("runs") / f"{Path(config.dataset).stem}-{config.hash}"
     return Simulation(config, folder, own).run(on_epoch, on_stage)
 
@@ -75,137 +73,106 @@ class Simulation:
 
     def __init__(self, config: RunConfig, out: Path, dataset: Dataset | None = None) -> None:
         self.config = config
-        self.device = resolve_device(config.device)
-        self.recipe = Recipe(config.epochs, config.batch_size, config.lr)
-        self.distillation = Distillation(
-            config.method, config.iterations, config.tau, config.rho, config.rho_step, self.recipe
-        )
-        data = dataset or load(config.dataset, config.data_dir)
-        self.data: Split = split(data, config.public, config.seed)
-        self.shares = partition(self.data.private.y, config.partition, config.clients, config.seed, len(data.classes))
-        self.task = Task.of(self.data.public, data.classes)
-        self.shape = data.shape
-        self.clients = [self._architecture(config.client_model(k)) for k in range(config.clients)]
-        self.server = self._architecture(config.server_model)
-        self.server.build()  # a model that cannot be built is an error now, not after the clients' training
+        self.scenario = Scenario(config, dataset)
+        self.scheme = schemes.of(self.scenario)
+        # A model that cannot be built is an error now, not after the clients' training.
+        clients = {self.scheme.architecture(k) for k in range(config.clients)}
+        for architecture in (*clients, self.scenario.server):
+            architecture.build()
         self.folder = RunFolder.open(out, config)
-        write_json(out / "data.json", self._describe_data(data))
-
-    def _architecture(self, model: Any) -> Architecture:
-        normalise = Normalisation(self.data.mean, self.data.std)
-        return Architecture(model, self.data.classes, self.shape, self.config.width, normalise)
-
-    def _describe_data(self, data: Dataset) -> dict[str, Any]:
-        counts = [np.bincount(self.data.private.y[share], minlength=len(data.classes)) for share in self.shares]
-        return {
-            "dataset": data.name,
-            "fingerprint": data.fingerprint,
-            "task": self.task.id,
-            "classes": list(data.classes),
-            "public": len(self.data.public),
-            "test": len(self.data.test),
-            "samples_per_client_and_class": [count.tolist() for count in counts],
-        }
+        self.folder.describe_data(self.scenario.describe())
 
     def run(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> RunResult:
         """All stages; the test set is read in the last one alone."""
         done = self.folder.path / "summary.json"
-        if not done.exists():
-            started = time.perf_counter()
-            self.train_clients(on_epoch, on_stage)
-            server = self.train_server(on_epoch, on_stage)
-            summary = {**self.evaluate(server), "seconds": round(time.perf_counter() - started, 2)}
-            write_json(done, summary)
-        return RunResult(self.folder.path, read_json(done))
+        if done.exists():
+            return RunResult(self.folder.path, read_json(done), already_finished=True)
+        started = time.perf_counter()
+        resumed = any(self.folder.knowledge(k).exists() for k in range(self.config.clients))
+        self.train_clients(on_epoch, on_stage)
+        server = None if self.config.method == LOCAL else self.train_server(on_epoch, on_stage)
+        summary = {
+            **self.evaluate(server),
+            "seconds": round(time.perf_counter() - started, 2),  # of this start: a resumed run had some before
+            "resumed": resumed,
+            "provenance": provenance(self.config.seed, self.scenario.device),
+        }
+        write_json(done, summary)
+        return RunResult(self.folder.path, summary)
 
     def train_clients(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> None:
-        """Every client without an upload yet trains on its own share and predicts the public set, once."""
-        jobs = {f"client {k}": k for k in range(self.config.clients) if not self.folder.knowledge(k).exists()}
-        on_stage("clients", len(jobs) * self.recipe.epochs)
-        failed = []
-        for result in fit([self._client_job(name, k) for name, k in jobs.items()], self.device, on_epoch):
-            if result.error:
-                failed.append(result.error)
+        """Every client without an upload yet trains on its own share and sends what the method wants, once."""
+        missing = [k for k in range(self.config.clients) if not self.folder.knowledge(k).exists()]
+        on_stage("clients", len(missing) * self.config.epochs)
+        processes, failed = [guarded(self.scheme.client(k)) for k in missing], []
+        for position, client in drive(processes, self.scenario.device, on_epoch):
+            if isinstance(client, FedolError):
+                failed.append(str(client))
                 continue
-            k, model = jobs[result.job.name], result.job.model
-            log_probs = predict(model, self.data.public, self.clients[k].normalise, self.device)
-            ServerModel(model, self.clients[k]).save(self.folder.client_model(k))
-            self.folder.log({"stage": "client", "client": k, "loss": result.losses[-1], "seconds": result.seconds})
-            Knowledge.from_logits(log_probs, self.task, result.job.name).save(
-                self.folder.knowledge(k), self.config.codec
-            )
+            k = missing[position]
+            client.model.save(self.folder.client_model(k))
+            self.folder.log({"stage": "client", "client": k, "seconds": client.seconds})
+            client.send(self.folder.knowledge(k))
         if failed:
             raise FedolError(" ".join(failed))
 
-    def _client_job(self, name: str, k: int) -> Job:
-        share, seed = self.data.private.take(self.shares[k]), self.config.seed
-        return Job(
-            name=name,
-            model=self.clients[k].build(derive(seed, name, "init")),
-            images=torch.from_numpy(share.x),
-            targets=torch.from_numpy(share.y),
-            normalise=self.clients[k].normalise,
-            recipe=self.recipe,
-            seed=derive(seed, name),
-        )
-
     def train_server(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> ServerModel:
         """The method on the clients' files, exactly as they were uploaded."""
-        on_stage("server", self.distillation.iterations * self.recipe.epochs)
-        public = torch.from_numpy(self.data.public)
-        uploads = Uploads([self.folder.knowledge(k) for k in range(self.config.clients)], self.task)
-        process = distillation(
-            uploads, public, self.server, self.distillation, self.config.seed, self.device, self.folder
-        )
-        ((_, server),) = drive([process], self.device, on_epoch)
-        last = self.folder.checkpoint(len(server.history))
-        write_atomically(self.folder.path / "model.safetensors", last.read_bytes())
+        settings = self.config.distillation
+        on_stage("server", (settings.iterations if settings.method in ITERATED else 1) * settings.recipe.epochs)
+        uploads = [self.folder.knowledge(k) for k in range(self.config.clients)]
+        ((_, server),) = drive([self.scheme.server(uploads, self.folder)], self.scenario.device, on_epoch)
+        server.save(self.folder.path / "model.safetensors")
         return server
 
-    def evaluate(self, server: ServerModel) -> dict[str, Any]:
+    def evaluate(self, server: ServerModel | None) -> dict[str, Any]:
         """Test accuracies of clients, ensemble and server, and per iteration the diagnostics that need labels."""
-        models = [
-            load_model(self.folder.client_model(k), self.config.client_model(k)) for k in range(len(self.clients))
-        ]
+        here = self.scenario
+        specs = [self.scheme.architecture(k).model for k in range(self.config.clients)]
+        models = [load_model(self.folder.client_model(k), spec) for k, spec in enumerate(specs)]
         for model in models:
-            model.device = self.device
-        accuracies, ensemble = evaluate_clients(models, self.data.test)
+            model.device = here.device
+        accuracies, ensemble = evaluate_clients(models, here.data.test)
+        sends = self.config.method != LOCAL
         clients = [
             {
                 "client": k,
-                "model": describe(self.config.client_model(k)),
+                "model": describe(specs[k]),
                 "parameters": parameter_count(models[k].module),
                 "samples": len(share),
-                "classes": len(np.unique(self.data.private.y[share])),
+                "classes": len(np.unique(here.data.private.y[share])),
                 "accuracy": accuracies[k],
-                "upload_bytes": self.folder.knowledge(k).stat().st_size,
+                "upload_bytes": self.folder.knowledge(k).stat().st_size if sends else 0,
             }
-            for k, share in enumerate(self.shares)
+            for k, share in enumerate(here.shares)
         ]
-        history = [self._diagnose(record) for record in server.history]
         return {
             "config": self.config.as_json(),
             "clients": clients,
             "local": summary_statistics(accuracies),
             "ensemble": {"accuracy": ensemble},
-            "server": {
-                "model": describe(self.config.server_model),
-                "parameters": parameter_count(server.module),
-                "accuracy": history[-1]["diagnostics"]["test_accuracy"],
-            },
+            "server": None if server is None else self._describe_server(server),
             "upload_bytes_per_client": float(np.mean([client["upload_bytes"] for client in clients])),
-            "history": history,
-            "device": str(self.device),
+            "history": [] if server is None else [self._diagnose(record) for record in server.history],
+            "device": str(here.device),
+        }
+
+    def _describe_server(self, server: ServerModel) -> dict[str, Any]:
+        test = self.scenario.data.test
+        return {
+            "model": describe(server.architecture.model),
+            "parameters": parameter_count(server.module),
+            "accuracy": accuracy(server.predict_log_proba(test.x), test.y),
         }
 
     def _diagnose(self, record: dict[str, Any]) -> dict[str, Any]:
         """An iteration's record with what labels say about it; nothing was trained or chosen by these."""
         iteration = record["iteration"]
         model = load_model(self.folder.checkpoint(iteration), self.config.server_model)
-        model.device = self.device
-        test = accuracy(model.predict_log_proba(self.data.test.x), self.data.test.y)
+        model.device, data = self.scenario.device, self.scenario.data
+        test = accuracy(model.predict_log_proba(data.test.x), data.test.y)
         diagnostics: dict[str, Any] = {"test_accuracy": test}
         if self.folder.votes(iteration).exists():
             labels = read_votes(self.folder.votes(iteration))["labels"]
-            diagnostics["pseudo_label_accuracy"] = pseudo_label_accuracy(labels, self.data.public_labels)
+            diagnostics["pseudo_label_accuracy"] = pseudo_label_accuracy(labels, data.public_labels)
         return {**record, "diagnostics": diagnostics}

@@ -43,12 +43,9 @@ class TaskFolder:
     @classmethod
     def open(cls, path: Path) -> TaskFolder:
         """Read a task."""
-        try:
-            values = read_json(path / "task.json")
-        except OSError:
-            raise FedolError(f"There is no task in {path}; make one with: fedol task new {path}.") from None
-        except ValueError as error:
-            raise FedolError(f"{path / 'task.json'} is damaged ({error}); get a fresh copy.") from None
+        if not (path / "task.json").exists():
+            raise FedolError(f"There is no task in {path}; make one with: fedol task new {path}.")
+        values = read_json(path / "task.json")
         return cls(path, read_task(values, path / "task.json"))
 
     def public(self, elsewhere: Path | None = None) -> Pixels:

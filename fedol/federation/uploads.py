@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fedol.knowledge import Knowledge
 from fedol.task import Task
 
 
-@dataclass(frozen=True)
 class Uploads:
-    """Knowledge files as a method hears them: each is read, and may be freed, before the next."""
+    """Files as a method hears them, whenever it goes through them: each may be freed before the next is read."""
 
-    paths: Sequence[Path]
-    task: Task
+    def __init__(self, paths: Sequence[Path], read: Callable[[Path, int], Iterator[Knowledge]]) -> None:
+        self._paths, self._read = paths, read
 
     def __iter__(self) -> Iterator[Knowledge]:
-        for path in self.paths:
-            yield Knowledge.load(path, self.task)
+        for k, path in enumerate(self._paths):
+            yield from self._read(path, k)
+
+
+def knowledge_files(paths: Sequence[Path], task: Task) -> Uploads:
+    """Uploads that are knowledge files, each checked against the task as it is read."""
+    return Uploads(paths, lambda path, k: iter([Knowledge.load(path, task)]))

@@ -3,16 +3,93 @@
 from __future__ import annotations
 
 from fedol.errors import unknown
-from fedol.methods.fedol import FedOL
-from fedol.methods.teacher import Distillation, Method, Targets, Teacher
+from fedol.methods.fedavg import ParameterMethod
+from fedol.methods.feddf import feddf, feddf_probs
+from fedol.methods.fedet import fedet
+from fedol.methods.fedhkt import agreeing, fedhkt
+from fedol.methods.fedkt import fedkt
+from fedol.methods.fedol import FedOL, Restarted, without_labels
+from fedol.methods.mine import mine, mine_hard
+from fedol.methods.mixture import mixture
+from fedol.methods.teacher import Distillation, Method, Targets, Teacher, everywhere
 
-__all__ = ["METHODS", "Distillation", "Method", "Targets", "Teacher", "find"]
+__all__ = [
+    "LOCAL",
+    "METHODS",
+    "PARAMETER_METHODS",
+    "Distillation",
+    "Method",
+    "Targets",
+    "Teacher",
+    "everywhere",
+    "find",
+    "names",
+    "title",
+]
 
-METHODS: dict[str, Method] = {"fedol": FedOL}
+# Functions from the clients' knowledge to the server's targets.
+METHODS: dict[str, Method] = {
+    "fedol": FedOL,
+    "fedol-tau0": without_labels,
+    "fedol-reinit": Restarted,
+    "mixture": mixture,
+    "feddf": feddf,
+    "feddf-probs": feddf_probs,
+    "fedhkt": fedhkt,
+    "fedhkt-k": mixture,  # every client its own group
+    "fedet": fedet,
+    "mine": mine,
+    "mine-hard": mine_hard,
+    "fedkt": fedkt,  # on the knowledge of its own client side, ``fedkt.students``
+}
+
+# Those of them that vote and train several times; every other trains its server once.
+ITERATED = ("fedol", "fedol-tau0", "fedol-reinit")
+
+# Averages of the clients' weights.
+PARAMETER_METHODS: dict[str, ParameterMethod] = {
+    "fedavg": ParameterMethod(),
+    "fedavg-bn": ParameterMethod(recalibrate=True),
+    "fedprox": ParameterMethod(proximal=True),
+}
+
+# Which public samples clients learn from the server before another round, where it is not all of them.
+FEEDBACK = {"fedhkt": agreeing}
+
+LOCAL = "local"  # clients on their own: nothing is sent, there is no server
+
+TITLES = {
+    "local": "Local",
+    "fedavg": "FedAvg",
+    "fedavg-bn": "FedAvg, norms recalibrated",
+    "fedprox": "FedProx",
+    "feddf": "FedDF",
+    "feddf-probs": "FedDF, probabilities",
+    "fedhkt": "FedHKT-style",
+    "fedhkt-k": "FedHKT-style, G = K (λ mixture)",
+    "fedet": "FedET",
+    "mine": "MinE",
+    "mine-hard": "MinE, hard",
+    "fedkt": "FedKT",
+    "fedol": "FedOL",
+    "fedol-tau0": "FedOL, τ = 0",
+    "fedol-reinit": "FedOL, restarted each iteration",
+    "mixture": "λ mixture",
+}
+
+
+def names() -> list[str]:
+    """Every method that ``fedol run --method`` knows."""
+    return [*METHODS, *PARAMETER_METHODS, LOCAL]
+
+
+def title(name: str) -> str:
+    """A method's name as people write it; its own where there is no other."""
+    return TITLES.get(name, name)
 
 
 def find(name: str) -> Method:
-    """The method of this name."""
+    """The knowledge method of this name."""
     if name not in METHODS:
         raise unknown("method", name, METHODS)
     return METHODS[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 from torch import Tensor
@@ -45,3 +46,16 @@ class FedOL:
             "score": votes.score[covered].mean().item(),
         }
         return Targets(with_labels(self._mixture, votes.labels, self._settings.tau).float(), record, votes)
+
+
+class Restarted(FedOL):
+    """FedOL whose server starts from fresh weights in every iteration: is it the labels that help, or the epochs?"""
+
+    def targets(self, iteration: int, server: Tensor | None) -> Targets:
+        """FedOL's own, for a new server; the one before still votes."""
+        return replace(super().targets(iteration, server), restart=True)
+
+
+def without_labels(knowledge: Iterable[Knowledge], settings: Distillation) -> FedOL:
+    """FedOL with τ = 0: the same iterations on the λ mixture alone."""
+    return FedOL(knowledge, replace(settings, tau=0.0))

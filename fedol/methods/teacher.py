@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from fedol.errors import InputError
@@ -41,15 +43,45 @@ class Targets:
     soft: Tensor  # [N, C]; rows need not sum to one
     record: Mapping[str, float] = field(default_factory=dict)
     votes: PseudoLabels[Tensor] | None = None
+    restart: bool = False  # train from freshly drawn weights instead of continuing the server's
 
 
 class Teacher(Protocol):
     """A method that has heard all clients."""
 
-    iterations: int
+    @property
+    def iterations(self) -> int:
+        """How often the server trains."""
 
     def targets(self, iteration: int, server: Tensor | None) -> Targets:
         """Targets of one iteration (from 1); ``server``: its own public probabilities, from the second iteration on."""
 
 
 Method = Callable[[Iterable[Knowledge], Distillation], Teacher]
+
+
+@dataclass(frozen=True)
+class Once:
+    """A teacher with one target for one iteration: every knowledge method but FedOL."""
+
+    answer: Targets
+    iterations: int = 1
+
+    def targets(self, iteration: int, server: Tensor | None) -> Targets:
+        """The target; it depends neither on the iteration nor on the server."""
+        return self.answer
+
+
+def once(soft: Tensor, **record: float) -> Teacher:
+    """The teacher that trains the server one time on ``soft`` [N, C]; ``record`` goes into the history."""
+    return Once(Targets(soft.float(), record))
+
+
+def one_hot(labels: Tensor, classes: int) -> Tensor:
+    """Hard labels [N] as targets [N, C]."""
+    return F.one_hot(labels.long(), classes).to(torch.float64)
+
+
+def everywhere(server: Tensor, targets: Tensor) -> Tensor:
+    """The samples whose feedback clients learn before another round, a mask [N]: all of them, unless a method says."""
+    return torch.ones(len(server), dtype=torch.bool)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from fedol.errors import InputError
-from fedol.models.lookup import ModelSpec, cause, describe, find
+from fedol.errors import InputError, cause
+from fedol.models.lookup import ModelSpec, describe, find
 
 
 def create(spec: ModelSpec, *, classes: int, shape: tuple[int, int, int], width: int = 16, seed: int = 0) -> nn.Module:

@@ -15,12 +15,15 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor, nn
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-# Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64.
-TILE = 4096  # elements that a program takes at once
+# Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64 (benchmarks/README.md).
+# "pdl": a kernel may be set up while the one before it still runs (programmatic dependent launch, from Hopper on); it
+# waits for that one's results itself, so that only the launch is hidden.
+LAUNCH = {"num_warps": 4, "launch_pdl": torch.cuda.get_device_capability() >= (9, 0)}
+TILE, CHANNELS = 4096, 256  # elements that an elementwise program takes, and how many channels wide at most
+SUM_TILE, SUM_CHANNELS = 8192, 32  # the same for one turn of a sum
 PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
-WARPS = 8  # of an elementwise program: 16 elements per thread
-SUM_WARPS = 4  # of a sum: longer loops in fewer threads, because the threads' results must be added up
 
 
 @triton.jit
@@ -39,6 +42,8 @@ def _statistics(  # type: ignore[no-untyped-def]
     C, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr,
 ):  # fmt: skip
     """Mean and 1/std per channel, and the running statistics."""
+    gdc_wait()
+    gdc_launch_dependents()
     program, block, programs = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
     c = block * BC + tl.arange(0, BC)
     held = c < C
@@ -82,6 +87,8 @@ def _apply(  # type: ignore[no-untyped-def]
     C, BM: tl.constexpr, BC: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """y = relu((x − mean) · rstd · weight + bias + residual)."""
+    gdc_wait()
+    gdc_launch_dependents()
     r = tl.program_id(0) * BM + tl.arange(0, BM)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
     held = c < C
@@ -107,6 +114,8 @@ def _gradient_sums(  # type: ignore[no-untyped-def]
     C, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """Gradients of weight and bias: Σ dz·x̂ and Σ dz, dz being dy where the output is positive."""
+    gdc_wait()
+    gdc_launch_dependents()
     program, block, programs = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
     c = block * BC + tl.arange(0, BC)
     held = c < C
@@ -147,6 +156,8 @@ def _gradient(  # type: ignore[no-untyped-def]
     C, BM: tl.constexpr, BC: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """dx = weight · rstd · (dz − mean(dz) − x̂ · mean(dz·x̂)); the residual's gradient is dz itself."""
+    gdc_wait()
+    gdc_launch_dependents()
     r = tl.program_id(0) * BM + tl.arange(0, BM)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
     held = c < C
@@ -219,16 +230,17 @@ class _Shape:
     def __init__(self, x: Tensor) -> None:
         self._x = x
         self.rows, self.channels = x.numel() // x.shape[1], x.shape[1]
-        block = min(64, triton.next_power_of_2(self.channels))
-        columns = triton.cdiv(self.channels, block)
-        high = TILE // block
+        power = triton.next_power_of_2(self.channels)
+        wide = min(CHANNELS, power)
+        self.blocks = {"C": self.channels, "BM": TILE // wide, "BC": wide, **LAUNCH}
+        self.grid = (triton.cdiv(self.rows, TILE // wide), triton.cdiv(self.channels, wide))
+        wide = min(SUM_CHANNELS, power)
+        columns, high = triton.cdiv(self.channels, wide), SUM_TILE // wide
         programs = min(max(1, PROGRAMS // columns), triton.cdiv(self.rows, high))
         self.per_program = triton.cdiv(triton.cdiv(self.rows, programs), high) * high
         self.sum_grid = (triton.cdiv(self.rows, self.per_program), columns)
-        self.grid = (triton.cdiv(self.rows, high), columns)
-        power = triton.next_power_of_2(self.sum_grid[0])
-        self.blocks = {"C": self.channels, "BM": high, "BC": block, "num_warps": WARPS}
-        self.sum_blocks = {**self.blocks, "P": power, "num_warps": SUM_WARPS}
+        # P is the same for all: every other number would be another kernel to compile.
+        self.sum_blocks = {"C": self.channels, "BM": high, "BC": wide, "P": PROGRAMS, **LAUNCH}
 
     def partial(self) -> Tensor:
         """Room for two sums per program and channel."""

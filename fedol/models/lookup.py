@@ -15,7 +15,7 @@ from types import ModuleType
 
 from torch import nn
 
-from fedol.errors import InputError, unknown
+from fedol.errors import InputError, cause, unknown
 from fedol.models.resnet import bottleneck_resnet, wide_resnet22
 from fedol.models.small import cnn, cnn_large, mlp
 
@@ -111,8 +111,3 @@ def _from_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
-
-
-def cause(error: Exception) -> str:
-    """An exception on one line, without a final full stop."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")

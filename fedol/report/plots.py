@@ -53,3 +53,27 @@ def partition_heat_map(counts: np.ndarray, classes: tuple[str, ...], title: str,
                 )
     figure.colorbar(image, ax=axes, label="samples")
     save(figure, path)
+
+
+def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
+    """Accuracy over rounds, a panel per partition: ours solid, the paper's dotted, FedOL's one round a level line."""
+    figure, first = _figure(5.2 * len(panels), 4.2)
+    first.remove()
+    for number, panel in enumerate(panels, 1):
+        axes = figure.add_subplot(1, len(panels), number)
+        for line in panel["lines"]:
+            ours = [100 * point["mean"] for point in line["rounds"]]
+            (drawn,) = axes.plot(range(1, len(ours) + 1), ours, marker="o", ms=3, label=line["label"])
+            if line["paper"]:
+                theirs = [100 * value for value in line["paper"]]
+                axes.plot(range(1, len(theirs) + 1), theirs, ":", color=drawn.get_color(), lw=1)
+        if panel["fedol"]:
+            axes.axhline(100 * panel["fedol"]["mean"], color="black", lw=2, label="FedOL, one round")
+        if panel["paper_fedol"]:
+            axes.axhline(100 * panel["paper_fedol"], color="black", ls=":", lw=1)
+        axes.set(title=f"{panel['partition']}, width {panel['settings']['width']}", xlabel="communication rounds")
+        axes.set(ylabel="test accuracy, %", ylim=(0, None))
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7)
+    figure.supxlabel("solid: ours; dotted: the paper's", size=8)
+    save(figure, path)

@@ -13,7 +13,7 @@ class TrainingProgress:
 
     def __init__(self, console: Console, quiet: bool = False) -> None:
         self._progress = Progress(
-            TextColumn("{task.description:<14}"),
+            TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("epochs  {task.fields[note]}"),
@@ -37,13 +37,13 @@ class TrainingProgress:
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
         self._jobs.clear()
-        self._stage = self._progress.add_task(f"[bold]{name}", total=epochs, note="")
+        self._stage = self._progress.add_task(f"[bold]{name:<14}", total=epochs, note="")
 
     def epoch(self, epoch: Epoch) -> None:
         """An epoch of a job has finished."""
         name = epoch.job.name
         if name not in self._jobs:
-            self._jobs[name] = self._progress.add_task(name, total=epoch.job.recipe.epochs, note="")
+            self._jobs[name] = self._progress.add_task(f"{name:<14}", total=epoch.job.recipe.epochs, note="")
         self._progress.update(self._jobs[name], completed=epoch.epoch, note=f"loss {epoch.loss:.3f}")
         if self._stage is not None:
             self._progress.advance(self._stage)

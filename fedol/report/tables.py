@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from rich import box
 from rich.table import Table
+from rich.text import Text
+
+from fedol.methods import title
 
 
 def percent(value: float) -> str:
@@ -24,15 +28,16 @@ def size(count: float) -> str:
 
 def run_table(summary: dict[str, Any]) -> Table:
     """The result of a run: every client, their mean, their ensemble, and the server model."""
-    table = Table(title=f"{summary['config']['dataset']}, {summary['config']['partition']}: test accuracy")
-    table.add_column("")
-    table.add_column("model")
+    config, server, local = summary["config"], summary["server"], summary["local"]
+    table = _table(f"{config['dataset']}, {config['partition']}: accuracy on the test set")
+    table.add_column("", no_wrap=True)
+    table.add_column("model", no_wrap=True, overflow="ellipsis")
     for heading in ("parameters", "samples", "classes", "uploads", "accuracy"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for client in summary["clients"]:
         table.add_row(
             f"client {client['client']}",
-            client["model"],
+            Text(client["model"]),
             f"{client['parameters']:,}",
             f"{client['samples']:,}",
             str(client["classes"]),
@@ -40,41 +45,70 @@ def run_table(summary: dict[str, Any]) -> Table:
             percent(client["accuracy"]),
         )
     table.add_section()
-    local, spread = summary["local"]["mean"], summary["local"]["std"]
-    spread = "" if spread is None else f" ± {100 * spread:.1f}"
-    upload = size(summary["upload_bytes_per_client"])
-    table.add_row("Local", "mean of the clients", "", "", "", "", f"{100 * local:.1f}{spread} %")
-    table.add_row("Ensemble", "all clients together", "", "", "", "", percent(summary["ensemble"]["accuracy"]))
-    server = summary["server"]
-    name = {"fedol": "FedOL"}.get(summary["config"]["method"], summary["config"]["method"])
-    table.add_row(
-        f"{name} server",
-        server["model"],
-        f"{server['parameters']:,}",
-        "",
-        "",
-        "",
-        percent(server["accuracy"]),
-        style="bold",
-    )
-    best = max(client["accuracy"] for client in summary["clients"])
+    table.add_row("Local (mean)", "", "", "", "", "", percent(local["mean"]))
+    table.add_row("Ensemble", "", "", "", "", "", percent(summary["ensemble"]["accuracy"]))
+    if server is None:
+        table.caption = "Every client on its own: nothing is sent and there is no server."
+        return table
+    name = title(config["method"])
+    parameters, reached = f"{server['parameters']:,}", percent(server["accuracy"])
+    table.add_row(f"{name} server", Text(server["model"]), parameters, "", "", "", reached, style="bold")
+    gain = 100 * (server["accuracy"] - max(client["accuracy"] for client in summary["clients"]))
     table.caption = (
-        f"The server is {100 * (server['accuracy'] - best):+.1f} points against the best client; "
-        f"each client uploaded {upload} once."
+        f"The server is {abs(gain):.1f} points {'above' if gain >= 0 else 'below'} the best client; "
+        f"each client uploaded {size(summary['upload_bytes_per_client'])} once."
     )
     return table
 
 
+def history_table(history: list[dict[str, Any]]) -> Table:
+    """What each iteration did; a method leaves out what it does not have."""
+    columns = {
+        "rho": [f"{record['rho']:.2f}" if "rho" in record else "" for record in history],
+        "voters": [f"{record['voters']:.1f}" if "voters" in record else "" for record in history],
+        "labelled": [_percent(record.get("coverage")) for record in history],
+        "labels right *": [_percent(record["diagnostics"].get("pseudo_label_accuracy")) for record in history],
+        "loss": [f"{record['loss']:.3f}" for record in history],
+        "test accuracy *": [_percent(record["diagnostics"]["test_accuracy"]) for record in history],
+    }
+    table = _table("The server, iteration by iteration")
+    table.add_column("iteration", justify="right")
+    shown = {heading: cells for heading, cells in columns.items() if any(cells)}
+    for heading in shown:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for record, *cells in zip(history, *shown.values(), strict=True):
+        table.add_row(str(record["iteration"]), *cells)
+    table.caption = "* Diagnostics: they need labels that no training and no choice ever sees."
+    return table
+
+
+def _table(title: str) -> Table:
+    """Fits 80 columns: one rule under the headings, none between columns."""
+    return Table(
+        title=Text(title),
+        title_style="bold",
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else percent(value)
+
+
 def partition_table(counts: np.ndarray, classes: tuple[str, ...]) -> Table:
     """Samples per client, how many classes it holds, and its most frequent ones."""
-    table = Table(title=f"{counts.sum():,} private samples, {len(counts)} clients, {len(classes)} classes")
+    table = _table(f"{counts.sum():,} private samples, {len(counts)} clients, {len(classes)} classes")
     for heading in ("client", "samples", "classes"):
         table.add_column(heading, justify="right")
     table.add_column("most frequent classes (samples)")
     for client, row in enumerate(counts):
         top = [c for c in np.argsort(-row, kind="stable")[:4] if row[c]]
         words = ", ".join(f"{classes[c]} ({row[c]:,})" for c in top)
-        table.add_row(str(client), f"{row.sum():,}", str((row > 0).sum()), words)
+        table.add_row(str(client), f"{row.sum():,}", str((row > 0).sum()), Text(words))
     holders = (counts > 0).sum(0)
     table.caption = (
         f"A class is held by {holders.min()} to {holders.max()} clients; {int((holders == 0).sum())} by none."

@@ -34,4 +34,4 @@ class Batches:
 
 def _reflect(place: Tensor, size: int) -> Tensor:
     """Positions outside 0..size-1 mirrored at the border pixels, which are not repeated."""
-    return (size - 1) - ((size - 1) - place.abs()).abs()
+    return ((size - 1) - ((size - 1) - place.abs()).abs()).clamp_min(0)

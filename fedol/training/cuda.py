@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from threading import Event
 
 import torch
+from torch import Tensor
 
 from fedol.training.batch import Batches
-from fedol.training.job import Epoch, Fit, Job, OnEpoch
+from fedol.training.job import Epoch, Fit, Job, Normalisation, OnEpoch
 from fedol.training.loop import diverged, train
-from fedol.training.step import Step
+from fedol.training.step import NotCapturable, Step
 
 PATH = "CUDA graph, bf16"
+TOGETHER = 24  # models in training at once, and graphs kept for a next job: more only take memory
 AHEAD = 2  # epochs queued on the GPU beyond the one it is working on: enough that it never waits for the host
 PATIENCE = 5e-5  # seconds between two looks when every stream has work queued
 
@@ -29,10 +32,12 @@ class CudaEngine:
 
     def __init__(self, device: torch.device, on_epoch: OnEpoch) -> None:
         self._device, self._on_epoch = device, on_epoch
+        self._waiting: deque[Job] = deque()
         self._running: list[Session] = []
         self._plain: list[tuple[Job, str]] = []  # jobs that no graph can hold, and why
-        self._images: dict[int, Batches] = {}  # images that several jobs share are on the device once
-        self._sessions: dict[int, Session] = {}  # a model's next job reuses its graph
+        # Images that several jobs share are on the device once.
+        self._images: dict[tuple[int, Normalisation], tuple[Tensor, Batches]] = {}
+        self._sessions: dict[int, Session] = {}  # a model's next job reuses its graph; the oldest first
 
     def __enter__(self) -> CudaEngine:
         return self
@@ -41,10 +46,11 @@ class CudaEngine:
         torch.cuda.synchronize(self._device)
 
     def submit(self, job: Job) -> None:
-        """Take a job: capture its step, or remember that it needs the plain loop."""
-        if job.random_layers:
-            self._plain.append((job, "its layers draw random numbers"))
-            return
+        """Take a job."""
+        self._waiting.append(job)
+
+    def _start(self, job: Job) -> None:
+        """Capture a job's step and begin, or remember that it needs the plain loop."""
         if job.checkpoint or job.resume:  # which look at every epoch; the graph's are queued ahead
             self._plain.append((job, "it keeps every epoch"))
             return
@@ -52,23 +58,28 @@ class CudaEngine:
         if session is None or not session.fits(job):
             try:
                 session = Session(job, self._batches(job), self._device)
-            except Exception as error:  # whatever another person's model does that a graph cannot hold
-                torch.cuda.synchronize(self._device)
-                self._plain.append((job, f"its step cannot be captured: {error}".splitlines()[0]))
+            except NotCapturable as reason:
+                self._plain.append((job, str(reason)))
                 return
-            self._sessions[id(job.model)] = session
+        self._sessions.pop(id(job.model), None)
+        self._sessions[id(job.model)] = session
+        idle = [key for key, kept in self._sessions.items() if kept not in self._running and kept is not session]
+        for key in idle[:-TOGETHER]:
+            del self._sessions[key]
         session.begin(job)
         self._running.append(session)
 
     def _batches(self, job: Job) -> Batches:
-        key = id(job.images)
-        if key not in self._images:
-            self._images[key] = Batches(job.images, job.normalise, self._device)
-        return self._images[key]
+        key = id(job.images), job.normalise
+        if key not in self._images:  # the tensor is kept too: while it lives, its id is its own
+            self._images[key] = job.images, Batches(job.images, job.normalise, self._device)
+        return self._images[key][1]
 
     def next(self) -> Fit:
         """The next outcome. Launches one step of every job in turn until one has ended."""
-        while self._running:
+        while self._running or self._waiting:
+            while self._waiting and len(self._running) < TOGETHER:
+                self._start(self._waiting.popleft())
             idle = True
             for session in list(self._running):
                 for epoch in session.finished_epochs():

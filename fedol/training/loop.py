@@ -29,7 +29,7 @@ def pull(parameters: list[Tensor], start: list[Tensor], strength: float) -> None
 
 def diverged(job: Job, epoch: int, loss: float) -> str:
     """The error for a loss that is no number."""
-    return f"{job.name} diverged: its loss is {loss} in epoch {epoch}; use a smaller learning rate."
+    return f"{job.name} diverged: its loss is {loss} in epoch {epoch}; try a smaller learning rate."
 
 
 def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit:
@@ -68,7 +68,7 @@ def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit
         losses.append(total.item() / job.samples)
         if not math.isfinite(losses[-1]):
             return outcome(
-                f"{job.name} diverged: its loss is {losses[-1]} in epoch {epoch}; use a smaller learning rate."
+                f"{job.name} diverged: its loss is {losses[-1]} in epoch {epoch}; try a smaller learning rate."
             )
         if job.checkpoint:
             job.checkpoint(Snapshot.take(model, optimiser, losses))

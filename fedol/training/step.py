@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -14,6 +15,11 @@ from fedol.models.overlap import weight_gradients_on
 from fedol.training.batch import Batches
 from fedol.training.job import Job
 from fedol.training.loop import pull
+from fedol.training.weights import Weights
+
+
+class NotCapturable(Exception):
+    """Why a model's step cannot be a graph."""
 
 
 class Step:
@@ -24,6 +30,8 @@ class Step:
 
     def __init__(self, job: Job, batches: Batches, device: torch.device) -> None:
         self._model = job.model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+        if any(p.dtype != torch.float32 for p in self._model.parameters()):
+            raise NotCapturable("its weights are not all float32")
         self._batches, self._recipe = batches, job.recipe
         self._weights = Weights(self._model)
         self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -31,28 +39,23 @@ class Step:
         self._order = torch.zeros(job.samples, dtype=torch.int64, device=device)
         self._views = torch.zeros(job.samples, 3, dtype=torch.int64, device=device)
         self._next = torch.zeros(1, dtype=torch.int64, device=device)  # the device itself knows which batch is next
-        self._start = [p.detach().clone() for p in self._weights.trainable] if job.recipe.proximal else []
+        self._start = [self._weights.flat.detach().clone()]
         self.loss = torch.zeros(1, device=device)  # summed over the samples of the epoch
-        self._adam = torch.optim.Adam(
-            self._weights.trainable,
-            lr=torch.tensor(job.recipe.lr, device=device),
-            weight_decay=job.recipe.weight_decay,
-            fused=True,
-            capturable=True,
-        )
+        rate, decay = torch.tensor(job.recipe.lr, device=device), job.recipe.weight_decay
+        self._adam = torch.optim.Adam([self._weights.flat], lr=rate, weight_decay=decay, fused=True, capturable=True)
         full, rest = min(job.recipe.batch_size, job.samples), job.samples % job.recipe.batch_size
-        self._graphs = self._captured([full, rest] if 0 < rest < full else [full])
+        self._graphs = self._captured([full, rest] if 0 < rest < full else [full], device)
 
-    def _captured(self, sizes: Sequence[int]) -> dict[int, torch.cuda.CUDAGraph]:
+    def _captured(self, sizes: Sequence[int], device: torch.device) -> dict[int, torch.cuda.CUDAGraph]:
         """A graph per batch size. Warming up trains, so the state before it is put back."""
-        state = [*self._model.parameters(), *self._model.buffers()]
+        state = [self._weights.flat, *self._model.buffers()]
         before = [tensor.detach().clone() for tensor in state]
         graphs, pool = {}, torch.cuda.graph_pool_handle()
         try:
             for size in sizes:
-                self._run(size)  # compiles and chooses kernels, allocates workspaces
-                self._next.zero_()
-                with _no_waiting():  # a capture that fails cannot be undone, so what would fail must fail here
+                # Compiles and chooses kernels, and finds out what no graph can hold: a capture that fails in the
+                # middle cannot be undone.
+                with _no_waiting(), _no_drawing(device):
                     self._run(size)
                 self._next.zero_()
                 graphs[size] = torch.cuda.CUDAGraph()
@@ -78,7 +81,7 @@ class Step:
         loss = F.cross_entropy(logits.float(), self._targets[index])
         self._weights.backward(loss, self._side)
         if self._recipe.proximal:
-            pull(self._weights.trainable, self._start, self._recipe.proximal)
+            pull([self._weights.flat], self._start, self._recipe.proximal)
         self._adam.step()
         with torch.no_grad():
             self.loss += loss * size
@@ -90,9 +93,7 @@ class Step:
         for moments in self._adam.state.values():
             for moment in moments.values():
                 moment.zero_()
-        with torch.no_grad():
-            for origin, p in zip(self._start, self._weights.trainable, strict=bool(self._start)):
-                origin.copy_(p)
+        self._start[0].copy_(self._weights.flat.detach())
         self._batches_before = [counter.clone() for counter in _batch_counters(self._model)]
 
     def new_epoch(self, order: Tensor, views: Tensor) -> None:
@@ -114,47 +115,7 @@ class Step:
 
     def holds(self, model: nn.Module) -> bool:
         """Whether the model's weights are still where the graphs expect them."""
-        return [p.data_ptr() for p in model.parameters()] == self._weights.addresses
-
-
-class Weights:
-    """float32 weights, and bf16 copies of those that convolutions and matrix products read.
-
-    Autocast would cast each of them in a kernel of its own, forward and backward; here one kernel casts them all.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        named = dict(model.named_parameters())
-        self.trainable: list[Tensor] = [p for p in named.values() if p.requires_grad]
-        self.addresses = [p.data_ptr() for p in named.values()]
-        products = [m for m in model.modules() if type(m) in (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)]
-        low = {id(p) for m in products for p in m.parameters(recurse=False) if p.requires_grad}
-        self._masters = [p for p in self.trainable if id(p) in low]
-        self._copies = [p.detach().to(torch.bfloat16).requires_grad_() for p in self._masters]
-        copy_of = {id(p): copy for p, copy in zip(self._masters, self._copies, strict=True)}
-        self.by_name = {name: copy_of.get(id(p), p) for name, p in named.items()}
-        self._others = [p for p in self.trainable if id(p) not in low]
-
-    @torch.no_grad()
-    def refresh(self) -> None:
-        """Bring the copies up to date."""
-        torch._foreach_copy_(self._copies, self._masters)
-
-    def backward(self, loss: Tensor, side: torch.cuda.Stream) -> None:
-        """Gradients of all weights, as float32; some of them come from the other stream."""
-        gradients = torch.autograd.grad(loss, [*self._copies, *self._others], allow_unused=True)
-        torch.cuda.current_stream().wait_stream(side)
-        wide: list[Tensor] = []
-        narrow: list[Tensor] = []
-        for p, gradient in zip([*self._masters, *self._others], gradients, strict=True):
-            if gradient is None or gradient.dtype == p.dtype:
-                p.grad = gradient
-            else:
-                p.grad = torch.empty_like(p)
-                wide.append(p.grad)
-                narrow.append(gradient)
-        if wide:
-            torch._foreach_copy_(wide, narrow)
+        return self._weights.hold(model)
 
 
 @contextmanager
@@ -164,8 +125,25 @@ def _no_waiting() -> Iterator[None]:
     torch.cuda.set_sync_debug_mode("error")
     try:
         yield
+    except RuntimeError as error:
+        if "synchronizing" in str(error):
+            raise NotCapturable("it makes the host wait for the GPU") from error
+        raise
     finally:
         torch.cuda.set_sync_debug_mode(before)
+
+
+@contextmanager
+def _no_drawing(device: torch.device) -> Iterator[None]:
+    """Within, a model that draws random numbers is an error: streams would share one generator, or freeze its draws."""
+
+    def state() -> list[object]:
+        return [torch.get_rng_state().tolist(), torch.cuda.get_rng_state(device).tolist(), random.getstate()]
+
+    before = state()
+    yield
+    if state() != before:
+        raise NotCapturable("its layers draw random numbers")
 
 
 def _batch_counters(model: nn.Module) -> list[Tensor]:

@@ -1,0 +1,207 @@
+"""``fedol bench``: the paper's table, figure and cost analysis."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fedol.cli.options import Clients, DataDir, Dataset, Json, Public, given
+
+bench = typer.Typer(
+    help="The paper's comparison: every method under the same conditions; cached, resumable, mergeable.",
+    no_args_is_help=True,
+)
+
+Out = Annotated[
+    Path, typer.Option(help="The benchmark's folder; the same one again continues. Folders merge by copying.")
+]
+Partitions = Annotated[str | None, typer.Option(help="Partitions with commas; the default is the paper's four.")]
+Methods = Annotated[str, typer.Option(help="'all', or names with commas.")]
+Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 3 is 0,1,2.")]
+Preset = Annotated[str, typer.Option(help="paper or quick.")]
+Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]
+Epochs = Annotated[int | None, typer.Option(help="Epochs of every training.")]
+ServerEpochs = Annotated[int | None, typer.Option(help="Epochs of each server iteration, if not as many.")]
+Iterations = Annotated[int | None, typer.Option(help="FedOL's iterations.")]
+Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")]
+TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Begin nothing that would end later.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be computed and about how long it takes.")]
+SpecFile = Annotated[
+    Path | None, typer.Option("--spec", help="Only write the benchmark to this file, for fedol.experiments.worker.")
+]
+NOT_SETTINGS = ["partitions", "methods", "seeds", "preset", "out", "time_limit", "dry_run", "spec", "as_json"]
+NOT_SETTINGS += ["equal_compute", "rounds", "feedback_epochs"]
+
+
+@bench.command("one-round")
+def one_round(
+    out: Out = Path("bench"),
+    dataset: Dataset = None,
+    data_dir: DataDir = None,
+    partitions: Partitions = None,
+    methods: Methods = "all",
+    seeds: Seeds = "1",
+    preset: Preset = "paper",
+    clients: Clients = None,
+    public: Public = None,
+    width: Width = None,
+    epochs: Epochs = None,
+    server_epochs: ServerEpochs = None,
+    iterations: Iterations = None,
+    equal_compute: Annotated[
+        bool, typer.Option("--equal-compute", help="Train one-pass methods as many server epochs as FedOL in all.")
+    ] = False,
+    device: Device = None,
+    time_limit: TimeLimit = None,
+    dry_run: DryRun = False,
+    spec: SpecFile = None,
+    as_json: Json = False,
+) -> None:
+    """The paper's first table: every method after one communication round.
+
+    Example: fedol bench one-round --data-dir DATA --partitions dirichlet:0.05,classes:20 --seeds 3 --out bench
+    """
+    options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
+    values = _values("one-round", options, preset, partitions, methods, seeds)
+    _run({**values, "equal_compute": equal_compute}, out, time_limit, dry_run, spec, as_json)
+
+
+@bench.command()
+def rounds(
+    out: Out = Path("bench"),
+    rounds: Annotated[int, typer.Option(help="Communication rounds.")] = 15,
+    feedback_epochs: Annotated[
+        int, typer.Option(help="Epochs of a client on the server's feedback, before its own data again.")
+    ] = 20,
+    dataset: Dataset = None,
+    data_dir: DataDir = None,
+    partitions: Partitions = None,
+    methods: Methods = "all",
+    seeds: Seeds = "1",
+    preset: Preset = "paper",
+    clients: Clients = None,
+    public: Public = None,
+    width: Width = None,
+    epochs: Epochs = None,
+    server_epochs: ServerEpochs = None,
+    iterations: Iterations = None,
+    device: Device = None,
+    time_limit: TimeLimit = None,
+    dry_run: DryRun = False,
+    spec: SpecFile = None,
+    as_json: Json = False,
+) -> None:
+    """The paper's figure: the baselines over many rounds, FedOL after its one.
+
+    Example: fedol bench rounds --rounds 15 --data-dir DATA --partitions dirichlet:0.05 --out bench
+    """
+    options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
+    values = _values("rounds", options, preset, partitions, methods, seeds)
+    _run({**values, "rounds": rounds, "feedback_epochs": feedback_epochs}, out, time_limit, dry_run, spec, as_json)
+
+
+@bench.command()
+def cost(
+    out: Out = Path("bench"),
+    dataset: Dataset = None,
+    data_dir: DataDir = None,
+    preset: Preset = "paper",
+    clients: Clients = None,
+    public: Public = None,
+    width: Width = None,
+    epochs: Epochs = None,
+    server_epochs: ServerEpochs = None,
+    iterations: Iterations = None,
+    as_json: Json = False,
+) -> None:
+    """What a round costs: bytes as they are sent, FLOPs, and seconds where cells are finished.
+
+    Example: fedol bench cost --data-dir DATA --width 64 --out bench
+    """
+    options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
+    from fedol.config import configure
+    from fedol.experiments.cost import cost as compute
+    from fedol.experiments.report import cost_sheet
+    from fedol.experiments.store import BenchFolder
+    from fedol.federation.scenario import Scenario
+
+    scenario = Scenario(configure(preset, overrides=given(options)))
+    table = compute(scenario, BenchFolder(out))
+    if as_json:
+        print(json.dumps(table, indent=1))
+    else:
+        _print([cost_sheet(table, 1)])
+
+
+@bench.command()
+def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")], as_json: Json = False) -> None:
+    """Print the tables of a benchmark's folder; write them as Markdown, CSV, JSON, PNG and SVG into its report/.
+
+    Example: fedol bench report bench
+    """
+    from fedol.experiments.report import report as write
+
+    sheets, numbers = write(out)
+    if as_json:
+        print(json.dumps(numbers, indent=1))
+        return
+    _print(sheets)
+    Console().print(f"Written to {out / 'report'}.", highlight=False)
+
+
+def _values(
+    kind: str, options: dict[str, Any], preset: str, partitions: str | None, methods: str, seeds: str
+) -> dict[str, Any]:
+    """The benchmark as ``Spec.from_json`` reads it."""
+    values: dict[str, Any] = {
+        "kind": kind,
+        "preset": preset,
+        "settings": given(options),
+        "methods": methods,
+        "seeds": seeds,
+    }
+    return values if partitions is None else {**values, "partitions": partitions}
+
+
+def _run(
+    values: dict[str, Any], out: Path, time_limit: float | None, dry_run: bool, spec: Path | None, as_json: bool
+) -> None:
+    from fedol.experiments.runner import Bench
+    from fedol.experiments.spec import Spec
+    from fedol.files import write_json
+    from fedol.report.bench import BenchProgress, plan_table
+
+    wanted = Spec.from_json(values)
+    if spec is not None:
+        write_json(spec, values)
+        return
+    work = Bench(wanted, out)
+    if dry_run:
+        plans, speed = work.plans(), work.speed()
+        if as_json:
+            print(json.dumps([plan.as_json(speed) for plan in plans], indent=1))
+        else:
+            Console().print(plan_table([plan.as_json(speed) for plan in plans]))
+        return
+    with BenchProgress(Console(stderr=True), quiet=as_json) as progress:
+        summary = work.run(progress, time_limit)
+    if as_json:
+        print(json.dumps(summary))
+    else:
+        Console().print(f"{summary['finished']} of {summary['cells']} cells are finished in {out}.", highlight=False)
+    for failure in summary["failed"]:
+        Console(stderr=True).print(f"[bold red]Failed:[/] {failure}", highlight=False, soft_wrap=True)
+    sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
+
+
+def _print(sheets: Any) -> None:
+    from fedol.report.bench import sheet_table
+
+    console = Console()
+    for sheet in sheets:
+        console.print(sheet_table(sheet))

@@ -1,0 +1,1 @@
+"""The paper's table, figure and cost analysis. Nothing here needs the command line or a terminal library."""

@@ -1,0 +1,98 @@
+"""A cell is one number of a table: a method under one configuration. Its hash names its result.
+
+Only the settings that a method depends on enter the hash, so cells that must be equal are one cell: FedDF does not
+know τ, the ceiling knows no partition. A setting that is added later and switched off changes no hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedol.config import RunConfig
+from fedol.methods import ITERATED, LOCAL, METHODS, PARAMETER_METHODS
+
+ENSEMBLE = "ensemble"  # the clients themselves, pooled on the test set; no server is trained
+CEILING = "ceiling"  # a server trained on the true labels of the public set: what no method here may see
+CONTROLS = (ENSEMBLE, CEILING)
+
+ONE_ROUND = [LOCAL, "fedavg", "fedavg-bn", "fedprox", "feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "mine"]
+ONE_ROUND += ["mine-hard", "fedkt", "fedol", *CONTROLS]
+ROUNDS = ["fedavg", "fedprox", "feddf", "fedhkt", "fedet", "mine"]
+EQUAL_COMPUTE = ["feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "mine", "mine-hard", "fedol"]
+EQUAL_COMPUTE += ["fedol-tau0", "fedol-reinit"]
+SAME = {"mixture": "fedhkt-k"}  # two names for one thing
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method, one configuration; several rounds where ``rounds`` says so."""
+
+    method: str
+    config: RunConfig
+    rounds: int = 1
+    feedback_epochs: int = 20  # of a client on the server's feedback, in rounds after the first
+
+    @classmethod
+    def of(cls, method: str, config: RunConfig, rounds: int = 1, feedback_epochs: int = 20) -> Cell:
+        """The cell of a method; ``config`` becomes the method's own."""
+        method = SAME.get(method, method)
+        base = LOCAL if method in CONTROLS else method
+        return cls(method, replace(config, method=base), rounds, feedback_epochs)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every setting that this result depends on."""
+        found: dict[str, Any] = {"method": self.method}
+        found |= _data(self.config) if self.method == CEILING else self.client_settings
+        plan = self.config.distillation
+        if self.method in METHODS or self.method == CEILING:
+            found |= {"server_model": _names(self.config)["server_model"], "server_epochs": plan.recipe.epochs}
+        if self.method in ITERATED:
+            tau = 0.0 if self.method == "fedol-tau0" else plan.tau
+            found |= {"iterations": plan.iterations, "tau": tau, "rho": plan.rho, "rho_step": plan.rho_step}
+        if self.rounds > 1:
+            found["rounds"] = self.rounds
+            if self.method in METHODS:
+                found["feedback_epochs"] = self.feedback_epochs
+        return found
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """Every setting that the clients of the first round depend on: equal for all methods that share them."""
+        config = self.config
+        kind = (
+            "weights" if self.method in PARAMETER_METHODS else "students" if self.method == "fedkt" else "predictions"
+        )
+        models = [_names(config)["parameter_model"]] if kind == "weights" else _names(config)["client_models"]
+        found = {**_data(config), "partition": config.partition, "clients": config.clients, "epochs": config.epochs}
+        found |= {"sends": kind, "client_models": models}
+        if kind == "weights" and PARAMETER_METHODS[self.method].proximal:
+            found["mu"] = config.mu
+        return found
+
+    @property
+    def hash(self) -> str:
+        """Names the result."""
+        return digest(self.settings)
+
+    @property
+    def clients(self) -> str:
+        """Names the clients."""
+        return digest(self.client_settings)
+
+
+def digest(settings: dict[str, Any]) -> str:
+    """A short hash of settings, whatever their order."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _data(config: RunConfig) -> dict[str, Any]:
+    names = ("dataset", "public", "seed", "width", "batch_size", "lr")
+    return {name: getattr(config, name) for name in names}
+
+
+def _names(config: RunConfig) -> dict[str, Any]:
+    return config.as_json()

@@ -1,0 +1,56 @@
+"""From finished cells to the curves of the figure: accuracy over rounds, and FedOL's one round beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fedol.evaluation import summary_statistics
+from fedol.experiments import paper
+from fedol.experiments.summary import SHARED, Result, alike, label, rank, table_of
+
+
+def figures(results: Iterable[Result]) -> list[dict[str, Any]]:
+    """The curves over rounds, one panel per table and partition, with FedOL's one round as a level."""
+    results = list(results)
+    several = [cell for cell in results if cell["settings"].get("rounds", 1) > 1]
+    places = {(table_of(cell), cell["settings"]["partition"]) for cell in several}
+    panels = []
+    for key, partition in sorted(places, key=lambda place: (str(place[0]), rank(place[1]))):
+        here = [cell for cell in results if table_of(cell) == key and cell["settings"].get("partition") == partition]
+        lines = _lines([cell for cell in here if cell in several], key[0], partition)
+        level = _level([cell for cell in here if cell["method"] == "fedol"], {line["server_epochs"] for line in lines})
+        for line in lines:
+            means = [point["mean"] for point in line["rounds"]]
+            line["passes_fedol"] = first_above(means, level["mean"] if level else None)
+        theirs = paper.rounds(key[0], partition, "fedol")
+        panel = {"settings": dict(zip(SHARED, key, strict=True)), "partition": partition, "lines": lines}
+        panels.append({**panel, "fedol": level, "paper_fedol": theirs and theirs[0]})
+    return panels
+
+
+def _lines(cells: list[Result], dataset: str, partition: str) -> list[dict[str, Any]]:
+    """A curve per method: the mean over seeds after each round, of the longest runs where there are several."""
+    lines = []
+    for group in alike(cells, ("rounds",)).values():
+        longest = max(cell["settings"]["rounds"] for cell in group)
+        runs = [[r["accuracy"] for r in c["history"]] for c in group if c["settings"]["rounds"] == longest]
+        settings = group[0]["settings"]
+        line = {"method": settings["method"], "label": label(settings), "server_epochs": settings.get("server_epochs")}
+        line["rounds"] = [summary_statistics(column) for column in zip(*runs, strict=True)]
+        lines.append({**line, "paper": paper.rounds(dataset, partition, settings["method"])})
+    return lines
+
+
+def _level(cells: list[Result], epochs: set[int | None]) -> dict[str, Any] | None:
+    """FedOL's one round, with the servers' epochs of the curves where they have any; the longest where several are."""
+    fitting = [cell for cell in cells if cell["settings"]["server_epochs"] in epochs] or cells
+    groups = sorted(alike(fitting).values(), key=lambda group: -group[0]["settings"]["iterations"])
+    return summary_statistics([cell["accuracy"] for cell in groups[0]]) if groups else None
+
+
+def first_above(curve: list[float], level: float | None) -> int | None:
+    """The first round at or above a level; None where there is none."""
+    if level is None:
+        return None
+    return next((number for number, value in enumerate(curve, 1) if value >= level), None)

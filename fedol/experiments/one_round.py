@@ -1,0 +1,103 @@
+"""One round for the cells of one partition and seed: their clients once, then all their servers side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fedol.distillation import serve
+from fedol.errors import FedolError
+from fedol.evaluation import summary_statistics
+from fedol.experiments.cells import CEILING, ENSEMBLE, Cell
+from fedol.experiments.evaluation import Diagnosed, ceiling, ensembles, test_accuracy
+from fedol.experiments.store import BenchFolder
+from fedol.federation import schemes
+from fedol.federation.scenario import Scenario
+from fedol.federation.scheme import guarded
+from fedol.files import read_json, write_json
+from fedol.methods import LOCAL
+from fedol.server import ServerModel, load
+from fedol.training import OnEpoch, Process, drive
+
+Result = dict[str, Any]
+
+
+def missing_clients(cells: Sequence[Cell], folder: BenchFolder) -> list[tuple[Cell, int]]:
+    """The clients that these cells still need, each once."""
+    needed = {cell.clients: cell for cell in cells if cell.method != CEILING}
+    return [
+        (cell, k)
+        for clients, cell in needed.items()
+        for k in range(cell.config.clients)
+        if not folder.client(clients, k).exists()
+    ]
+
+
+def train_clients(cells: Sequence[Cell], scenario: Scenario, folder: BenchFolder, on_epoch: OnEpoch) -> dict[str, str]:
+    """Train what is missing, of all kinds of clients together, and keep each client when it is finished.
+
+    What failed comes back: the hash of the clients, and why.
+    """
+    wanted = missing_clients(cells, folder)
+    processes = [guarded(schemes.of(scenario.under(cell.config)).client(k)) for cell, k in wanted]
+    failed = {}
+    for position, client in drive(processes, scenario.device, on_epoch):
+        cell, k = wanted[position]
+        if isinstance(client, FedolError):
+            failed[cell.clients] = f"{cell.method}: {client}"
+            continue
+        client.send(folder.upload(cell.clients, k))
+        record = {
+            "client": k,
+            "samples": len(scenario.shares[k]),
+            "accuracy": test_accuracy(client.model, scenario),
+            "upload_bytes": folder.upload(cell.clients, k).stat().st_size,
+            "seconds": round(client.seconds, 3),
+        }
+        write_json(folder.record(cell.clients, k), record)
+        client.model.save(folder.client(cell.clients, k))
+    return failed
+
+
+def trained_clients(cell: Cell, scenario: Scenario, folder: BenchFolder) -> list[ServerModel]:
+    """A cell's clients after their first round."""
+    scheme = schemes.of(scenario.under(cell.config))
+    models = [load(folder.client(cell.clients, k), scheme.architecture(k).model) for k in range(cell.config.clients)]
+    for model in models:
+        model.device = scenario.device
+    return models
+
+
+def server(cell: Cell, scenario: Scenario, folder: BenchFolder) -> Process[Result]:
+    """A cell's result: train its server, or none where the clients already are the answer."""
+    if cell.method in (LOCAL, ENSEMBLE):
+        return _clients_alone(cell, scenario, folder)
+    started, own = time.perf_counter(), scenario.under(cell.config)
+    store = Diagnosed(folder.server(cell), own)
+    if cell.method == CEILING:
+        recipe, seed = cell.config.distillation.recipe, cell.config.seed
+        model = yield from serve(
+            ceiling(own), own.public, own.server, recipe, seed, own.device, store, name=cell.method
+        )
+    else:
+        uploads = [folder.upload(cell.clients, k) for k in range(cell.config.clients)]
+        model = yield from schemes.of(own).server(uploads, store, cell.method)
+    elapsed = round(time.perf_counter() - started, 3)  # beside others: not what it would take alone
+    # The last iteration has been tested; an average has no iterations.
+    last = model.history[-1]["diagnostics"]["test_accuracy"] if model.history else test_accuracy(model, own)
+    result = {"accuracy": last, "history": model.history, "seconds": elapsed}
+    return result if cell.method == CEILING else {**result, **_clients(cell, folder)}
+
+
+def _clients_alone(cell: Cell, scenario: Scenario, folder: BenchFolder) -> Result:
+    if cell.method == ENSEMBLE:
+        pooled = ensembles(trained_clients(cell, scenario, folder), scenario)
+        return {"accuracy": next(iter(pooled.values())), "ensembles": pooled}
+    found = _clients(cell, folder)
+    spread = summary_statistics([record["accuracy"] for record in found["clients"]])
+    return {"accuracy": spread["mean"], "over_clients": spread, **found}
+
+
+def _clients(cell: Cell, folder: BenchFolder) -> Result:
+    return {"clients": [read_json(folder.record(cell.clients, k)) for k in range(cell.config.clients)]}

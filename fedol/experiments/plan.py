@@ -1,0 +1,63 @@
+"""What of a benchmark is not done yet, how much work it is, and how long that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fedol.experiments import one_round, work
+from fedol.experiments.cells import Cell
+from fedol.experiments.spec import Spec
+from fedol.experiments.store import BenchFolder
+from fedol.federation.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A group of unfinished cells that share data and clients."""
+
+    cells: list[Cell]
+    work: float  # FLOPs of training
+    predictions: float  # FLOPs of predicting on public and test images
+    clients: int  # that must be trained first
+
+    @property
+    def total(self) -> float:
+        """All FLOPs."""
+        return self.work + self.predictions
+
+    def as_json(self, speed: float) -> dict[str, Any]:
+        """For people and programs."""
+        config = self.cells[0].config
+        return {
+            "partition": config.partition,
+            "seed": config.seed,
+            "methods": [cell.method for cell in self.cells],
+            "clients": self.clients,
+            "flops": self.total,
+            "seconds": self.total / speed,
+        }
+
+
+def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
+    """The unfinished groups. A cell that several groups want (the ceiling) belongs to the first."""
+    seen: set[str] = set()
+    found = []
+    for group in spec.groups():
+        missing = [cell for cell in group if cell.hash not in seen and not folder.cell(cell).exists()]
+        seen |= {cell.hash for cell in missing}
+        if missing:
+            clients = one_round.missing_clients(missing, folder)
+            share = sum(work.client_work(cell, scenario) / cell.config.clients for cell, _ in clients)
+            trained = share + sum(_work(cell, scenario, folder) for cell in missing)
+            predicted = sum(work.client_predictions(cell, scenario) for cell, _ in clients)
+            predicted += sum(work.server_predictions(cell, scenario) for cell in missing)
+            found.append(Plan(missing, trained, predicted, len(clients)))
+    return found
+
+
+def _work(cell: Cell, scenario: Scenario, folder: BenchFolder) -> float:
+    """FLOPs of a cell's servers, and of its clients in the rounds after the first; less what is finished."""
+    finished = max((int(path.parent.name) for path in folder.rounds(cell).glob("*/history.json")), default=0)
+    later = work.client_work(cell, scenario) + work.feedback_work(cell, scenario)
+    return work.server_work(cell, scenario) * (cell.rounds - finished) + later * (cell.rounds - max(1, finished))

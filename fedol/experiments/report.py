@@ -1,0 +1,153 @@
+"""Reports of a benchmark's folder: tables as Markdown, CSV and JSON, and the figure of rounds."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedol.errors import FedolError
+from fedol.experiments import curves, summary
+from fedol.experiments.store import BenchFolder
+from fedol.files import read_json, write_atomically, write_json
+from fedol.methods import title
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of text, for any medium."""
+
+    name: str  # of its files
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    note: str = ""
+
+    def markdown(self) -> str:
+        """As Markdown."""
+        lines = [f"### {self.title}", "", "| " + " | ".join(self.columns) + " |"]
+        lines.append("|" + "|".join(["---", *["---:"] * (len(self.columns) - 1)]) + "|")
+        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
+        return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
+
+    def csv(self) -> str:
+        """As CSV."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
+        return text.getvalue()
+
+
+def report(out: Path) -> tuple[list[Sheet], dict[str, Any]]:
+    """Write ``report/`` of a benchmark's folder; the sheets and their numbers also come back."""
+    results = list(BenchFolder(out).results())
+    costs = [read_json(path) for path in sorted((out / "cost").glob("*.json"))]
+    if not results and not costs:
+        raise FedolError(f"There is no finished cell in {out}; run `fedol bench one-round --out {out}` first.")
+    numbers = {"one_round": summary.tables(results), "rounds": curves.figures(results), "cost": costs}
+    sheets = [
+        *(_one_round(table, number) for number, table in enumerate(numbers["one_round"], 1)),
+        *(_rounds(panel, number) for number, panel in enumerate(numbers["rounds"], 1)),
+        *(cost_sheet(table, number) for number, table in enumerate(costs, 1)),
+    ]
+    write_json(out / "report" / "report.json", numbers)
+    write_atomically(out / "report" / "report.md", "\n".join(sheet.markdown() for sheet in sheets).encode())
+    for sheet in sheets:
+        write_atomically(out / "report" / f"{sheet.name}.csv", sheet.csv().encode())
+    if numbers["rounds"]:
+        from fedol.report.plots import rounds_figure
+
+        for ending in ("png", "svg"):
+            rounds_figure(numbers["rounds"], out / "report" / f"rounds.{ending}")
+    return sheets, numbers
+
+
+def _one_round(table: dict[str, Any], number: int) -> Sheet:
+    columns = [""]
+    for partition in table["partitions"]:
+        columns += [partition, "paper", "difference"]
+    rows = []
+    for row in table["rows"]:
+        words = [row["label"]]
+        for partition in table["partitions"]:
+            entry = row["cells"].get(partition)
+            words += ["", "", ""] if entry is None else [_spread(entry), _paper(entry), _signed(entry["difference"])]
+        rows.append(words)
+    note = (
+        "Test accuracy in %, mean ± standard deviation over n seeds (no ± where n = 1); the paper's beside it; the "
+        "difference in points. The number of epochs is the server's."
+    )
+    return Sheet(f"one-round-{number}", f"One round: {_words(table['settings'])}", columns, rows, note)
+
+
+def _rounds(panel: dict[str, Any], number: int) -> Sheet:
+    length = max(len(line["rounds"]) for line in panel["lines"])
+    columns = ["", *(str(n) for n in range(1, length + 1)), "passes FedOL in round"]
+    rows = []
+    for line in panel["lines"]:
+        ours = [f"{100 * point['mean']:.1f}" for point in line["rounds"]]
+        rows.append([line["label"], *ours, *[""] * (length - len(ours)), str(line["passes_fedol"] or "never")])
+        if line["paper"]:
+            curve = [f"{100 * value:.1f}" for value in line["paper"][:length]]
+            passes = str(curves.first_above(line["paper"], panel["paper_fedol"]) or "never")
+            rows.append([f"{title(line['method'])}, paper", *curve, *[""] * (length - len(curve)), passes])
+    level = f"FedOL after its one round: {_spread(panel['fedol'])} %" if panel["fedol"] else "FedOL: not run"
+    theirs = f", in the paper {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else "."
+    return Sheet(
+        f"rounds-{number}", f"Rounds: {panel['partition']}, {_words(panel['settings'])}", columns, rows, level + theirs
+    )
+
+
+def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
+    """What a round costs, by method."""
+    columns = ["", "up, MB", "down, MB", "down later, MB", "paper, MB", "client FLOPs", "server FLOPs"]
+    seconds = [
+        who for who in ("client_seconds", "server_seconds") if any(row[who] is not None for row in table["rows"])
+    ]
+    columns += [f"{who.split('_')[0]} s" for who in seconds]
+    rows = []
+    for row in table["rows"]:
+        traffic = [row["up_bytes"], row["down_bytes_first"], row["down_bytes_later"]]
+        words = [title(row["method"]), *("–" if value is None else f"{value / 1e6:.3f}" for value in traffic)]
+        words.append("" if row["paper_mb"] is None else f"{row['paper_mb']:.2f}")
+        words += [_big(row[who]) for who in ("client_flops", "server_flops")]
+        words += ["" if row[who] is None else f"{row[who]:.1f}" for who in seconds]
+        rows.append(words)
+    note = (
+        "Per client and round; 1 MB is 10⁶ bytes. Uploads are "
+        + ("measured files" if all(row["measured"] for row in table["rows"]) else "files as they would be sent")
+        + "; the public images, which everyone holds beforehand, are not counted. Training costs three forward passes "
+        "a sample. Seconds are those of trainings that ran side by side, not what each takes alone. "
+        + table["explanation"]
+    )
+    return Sheet(f"cost-{number}", f"Cost: {_words(table['settings'])}", columns, rows, note)
+
+
+def _words(settings: dict[str, Any]) -> str:
+    return (
+        f"{settings['dataset']}, width {settings['width']}, {settings['clients']} clients, "
+        f"{settings['public']:,} public samples, {settings['epochs']} epochs"
+    )
+
+
+def _big(value: float) -> str:
+    """A count of operations for people: 440 T."""
+    for unit in ("", " k", " M", " G", " T"):
+        if value < 1000 or unit == " T":
+            break
+        value /= 1000
+    return f"{value:.3g}{unit}" if value < 1000 else f"{value:,.0f}{unit}"
+
+
+def _spread(entry: dict[str, Any]) -> str:
+    spread = "" if entry["std"] is None else f" ± {100 * entry['std']:.1f} (n = {entry['n']})"
+    return f"{100 * entry['mean']:.1f}{spread}"
+
+
+def _paper(entry: dict[str, Any]) -> str:
+    return f"{100 * entry['paper']['mean']:.1f} ± {100 * entry['paper']['std']:.1f}" if entry["paper"] else ""
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:+.1f}"

@@ -1,0 +1,105 @@
+"""Run a benchmark: group after group of cells that share their data; what is finished is kept and not done twice."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedol.data import load
+from fedol.errors import FedolError
+from fedol.experiments import one_round, rounds, work
+from fedol.experiments.cells import Cell
+from fedol.experiments.plan import Plan, plans
+from fedol.experiments.progress import OutOfTime, Progress
+from fedol.experiments.spec import Spec
+from fedol.experiments.store import BenchFolder
+from fedol.federation.scenario import Scenario
+from fedol.federation.scheme import guarded
+from fedol.files import write_json
+from fedol.models import parameter_count
+from fedol.provenance import device_name, provenance
+from fedol.training import Job, Recipe, drive, fit
+
+
+class Bench:
+    """A benchmark in its folder."""
+
+    def __init__(self, spec: Spec, out: Path) -> None:
+        self.spec, self.folder = spec, BenchFolder(out)
+        self._scenario = Scenario(spec.cells()[0].config, load(spec.config.dataset, spec.config.data_dir))
+        self.device = self._scenario.device
+
+    def plans(self) -> list[Plan]:
+        """What is missing, group by group."""
+        return plans(self.spec, self._scenario, self.folder)
+
+    def run(self, progress: Progress, time_limit: float | None = None) -> dict[str, Any]:
+        """Compute what is missing; after the limit (seconds) whatever is unfinished is left for the next time."""
+        began, todo = time.monotonic(), self.plans()
+        failed: list[str] = []
+        self.folder.open()
+        progress.deadline = None if time_limit is None else began + time_limit
+        progress.total = sum(plan.work for plan in todo)
+        progress.flops = self._flops()
+        with contextlib.suppress(OutOfTime):
+            for number, plan in enumerate(todo):
+                if not (number == 0 or self._fits(plan, progress.deadline)):
+                    break
+                failed += self._run(plan, progress)
+        hashes = {cell.hash: self.folder.cell(cell).exists() for cell in self.spec.cells()}
+        return {"cells": len(hashes), "finished": sum(hashes.values()), "failed": failed}
+
+    def _fits(self, plan: Plan, deadline: float | None) -> bool:
+        """Whether a group is expected to end in time. The first always begins, so that short leases get on."""
+        speed = self.folder.speed(device_name(self.device))
+        return deadline is None or time.monotonic() + (plan.total / speed if speed else 0.0) < deadline
+
+    def speed(self) -> float:
+        """FLOPs per second on this device: from what is finished here, else measured on a few batches."""
+        known = self.folder.speed(device_name(self.device))
+        if known is not None:
+            return known
+        here, size = self._scenario, self.spec.config.batch_size
+        images = here.public[: 4 * size]
+        classes = torch.zeros(len(images), dtype=torch.long)
+        normalise = here.server.normalise
+        job = Job("speed", here.server.build(), images, classes, normalise, Recipe(1, size), alone=True)
+        (result,) = fit([job], self.device)
+        return len(images) * work.TRAINING * work.forward_flops(here.server) / result.seconds
+
+    def _run(self, plan: Plan, progress: Progress) -> list[str]:
+        """One group. What fails is returned and stops nothing else."""
+        scenario, started = Scenario(plan.cells[0].config, self._scenario.dataset), time.monotonic()
+        failed = one_round.train_clients(plan.cells, scenario, self.folder, progress.epoch)
+        ready = [cell for cell in plan.cells if cell.clients not in failed]
+        single, several = ([c for c in ready if c.rounds == 1], [c for c in ready if c.rounds > 1])
+        processes = [guarded(one_round.server(cell, scenario, self.folder)) for cell in single]
+        done = ((single[position], result) for position, result in drive(processes, self.device, progress.epoch))
+        errors = list(failed.values())
+        for results in (done, rounds.run(several, scenario, self.folder, progress.epoch, progress.deadline)):
+            for cell, result in results:
+                if isinstance(result, FedolError):
+                    errors.append(f"{cell.method}: {result}")
+                else:
+                    self._finish(cell, result, progress)
+        if not errors and all(self.folder.cell(cell).exists() for cell in plan.cells):
+            self.folder.time(plan.cells[0].hash, device_name(self.device), plan.total, time.monotonic() - started)
+        return errors
+
+    def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:
+        """Write the result, then drop what only served to continue."""
+        head = {"hash": cell.hash, "method": cell.method, "settings": cell.settings}
+        write_json(self.folder.cell(cell), {**head, **result, **provenance(cell.config.seed, self.device)})
+        self.folder.forget(cell)
+        progress.cell(cell, result["accuracy"])
+
+    def _flops(self) -> dict[int, float]:
+        """What training on one image costs, by a model's number of parameters."""
+        here, config = self._scenario, self.spec.config
+        models = {*map(config.client_model, range(config.clients)), config.server_model, config.parameter_model}
+        architectures = [here.architecture(model) for model in models]
+        return {parameter_count(a.build()): work.TRAINING * float(work.forward_flops(a)) for a in architectures}

@@ -1,0 +1,108 @@
+"""What a benchmark asks for, as plain JSON, and the cells that it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedol.config import RunConfig, configure
+from fedol.data.partition import parse
+from fedol.errors import InputError, unknown
+from fedol.experiments.cells import CONTROLS, EQUAL_COMPUTE, ONE_ROUND, ROUNDS, Cell
+from fedol.methods import ITERATED, METHODS, names
+
+KINDS = ("one-round", "rounds")
+PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # the paper's
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One benchmark: methods × partitions × seeds under one configuration."""
+
+    kind: str
+    config: RunConfig
+    partitions: tuple[str, ...] = PARTITIONS
+    methods: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    rounds: int = 15
+    feedback_epochs: int = 20
+    equal_compute: bool = False  # one-pass methods train as many server epochs as FedOL in all its iterations
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Spec:
+        """Read ``{"kind", "preset", "settings", "partitions", "methods", "seeds", ...}``; all but the kind optional."""
+        values = dict(values)
+        kind = values.pop("kind", None)
+        if kind not in KINDS:
+            raise unknown("benchmark", str(kind), KINDS)
+        config = configure(values.pop("preset", "paper"), overrides=values.pop("settings", {}))
+        known = ("partitions", "methods", "seeds", "rounds", "feedback_epochs", "equal_compute")
+        for name in values:
+            if name not in known:
+                raise unknown("entry of a benchmark", name, known)
+        equal = bool(values.get("equal_compute", False))
+        spec = cls(
+            kind,
+            config,
+            partitions=tuple(_listed(values.get("partitions", PARTITIONS))),
+            methods=tuple(_methods(kind, values.get("methods", "all"), equal)),
+            seeds=tuple(_seeds(values.get("seeds", 1))),
+            rounds=int(values.get("rounds", 15)),
+            feedback_epochs=int(values.get("feedback_epochs", 20)),
+            equal_compute=equal,
+        )
+        for partition in spec.partitions:
+            parse(partition)
+        if kind == "rounds" and spec.rounds < 2:
+            raise InputError(f"rounds must be at least 2, but is {spec.rounds}; one round is `fedol bench one-round`.")
+        return spec
+
+    def cells(self) -> list[Cell]:
+        """All cells, one seed after the other, so that the whole table exists once before it is repeated."""
+        return [
+            self._cell(method, replace(self.config, partition=partition, seed=seed))
+            for seed in self.seeds
+            for partition in self.partitions
+            for method in self.methods
+        ]
+
+    def groups(self) -> list[list[Cell]]:
+        """The cells that share data and clients."""
+        grouped: dict[tuple[str, int], list[Cell]] = {}
+        for cell in self.cells():
+            grouped.setdefault((cell.config.partition, cell.config.seed), []).append(cell)
+        return list(grouped.values())
+
+    def _cell(self, method: str, config: RunConfig) -> Cell:
+        if self.equal_compute and method in METHODS and method not in ITERATED:
+            config = replace(config, server_epochs=config.distillation.recipe.epochs * config.iterations)
+        several = self.kind == "rounds" and method not in ITERATED
+        return Cell.of(method, config, self.rounds if several else 1, self.feedback_epochs)
+
+
+def _methods(kind: str, wanted: str | Iterable[str], equal: bool) -> list[str]:
+    """Method names; ``all`` are those of the benchmark. FedOL stands beside the rounds as one round."""
+    every = [*ROUNDS, "fedol"] if kind == "rounds" else EQUAL_COMPUTE if equal else ONE_ROUND
+    listed = list(_listed(wanted))
+    if listed == ["all"]:
+        return every
+    known = [name for name in (*METHODS, *ROUNDS) if name != "fedkt"] if kind == "rounds" else [*names(), *CONTROLS]
+    for name in listed:
+        if name not in known:
+            raise unknown("method", name, known)
+    return listed
+
+
+def _seeds(wanted: int | str | Iterable[int]) -> list[int]:
+    """``3`` is the first three seeds; ``1,2`` or a list are these."""
+    try:
+        if isinstance(wanted, int) or (isinstance(wanted, str) and "," not in wanted):
+            return list(range(int(wanted)))
+        return [int(seed) for seed in _listed(wanted)]
+    except ValueError:
+        raise InputError(f"seeds must be a number, or numbers with commas, not {wanted!r}.") from None
+
+
+def _listed(wanted: str | Iterable[Any]) -> list[Any]:
+    return [part.strip() for part in wanted.split(",") if part.strip()] if isinstance(wanted, str) else list(wanted)

@@ -1,0 +1,82 @@
+"""The folder of a benchmark. Names are hashes of settings, so folders of several machines merge by copying.
+
+cells/<hash>.json             a finished cell
+clients/<hash>/03.fedol       what client 3 uploaded
+clients/<hash>/03.json        its record: test accuracy, seconds, bytes
+clients/<hash>/03.safetensors its model; written last, so it marks the client finished
+servers/<hash>.safetensors    the server of an unfinished cell after its last iteration
+rounds/<hash>/04/             an unfinished cell of several rounds after its fourth
+timing/<name>.json            how much was computed in how many seconds, for estimates
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fedol.errors import FedolError
+from fedol.experiments.cells import Cell
+from fedol.files import read_json, write_json
+
+
+class BenchFolder:
+    """Finished and half-finished work of benchmarks."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def open(self) -> None:
+        """Make sure that results can be written, before anything is computed."""
+        try:
+            (self.path / "cells").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FedolError(f"The folder {self.path} cannot be written ({error.strerror}); choose another.") from None
+
+    def cell(self, cell: Cell) -> Path:
+        """A cell's result; it is there exactly when the cell is finished."""
+        return self.path / "cells" / f"{cell.hash}.json"
+
+    def upload(self, clients: str, k: int) -> Path:
+        """What client k sent."""
+        return self.path / "clients" / clients / f"{k:02d}.fedol"
+
+    def client(self, clients: str, k: int) -> Path:
+        """Client k's model."""
+        return self.path / "clients" / clients / f"{k:02d}.safetensors"
+
+    def record(self, clients: str, k: int) -> Path:
+        """What is known about client k."""
+        return self.path / "clients" / clients / f"{k:02d}.json"
+
+    def server(self, cell: Cell) -> Path:
+        """The server of a cell under way."""
+        return self.path / "servers" / f"{cell.hash}.safetensors"
+
+    def rounds(self, cell: Cell) -> Path:
+        """A cell of several rounds under way: one folder per round."""
+        return self.path / "rounds" / cell.hash
+
+    def forget(self, cell: Cell) -> None:
+        """Drop what only served to continue a cell that is finished now."""
+        self.server(cell).unlink(missing_ok=True)
+        shutil.rmtree(self.rounds(cell), ignore_errors=True)
+
+    def results(self) -> Iterator[dict[str, Any]]:
+        """Every finished cell."""
+        yield from map(read_json, sorted((self.path / "cells").glob("*.json")))
+
+    def time(self, name: str, device: str, work: float, seconds: float) -> None:
+        """Remember how long something took."""
+        write_json(self.path / "timing" / f"{name}.json", {"device": device, "work": work, "seconds": seconds})
+
+    def speed(self, device: str) -> float | None:
+        """Work per second on this kind of device so far."""
+        times = []
+        for path in (self.path / "timing").glob("*.json"):
+            with contextlib.suppress(FedolError):  # an estimate is not worth an error
+                times.append(read_json(path))
+        seconds = sum(time["seconds"] for time in times if time["device"] == device)
+        return sum(time["work"] for time in times if time["device"] == device) / seconds if seconds else None

@@ -1,0 +1,104 @@
+"""From finished cells to the numbers of a table: mean and spread over seeds, and the paper's beside them."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from fedol.evaluation import summary_statistics
+from fedol.experiments import paper
+from fedol.experiments.cells import CEILING, ENSEMBLE, ONE_ROUND
+from fedol.methods import ITERATED, title
+from fedol.methods.teacher import Distillation
+
+Result = dict[str, Any]
+
+# Cells that agree in these stand in one table; the ceiling has no clients and stands in every table of its data.
+SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs")
+DEFAULTS = Distillation()
+ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
+
+
+def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
+    """The one-round tables: rows of methods, columns of partitions."""
+    cells = [result for result in results if result["settings"].get("rounds", 1) == 1]
+    keys = {table_of(cell) for cell in cells if "clients" in cell["settings"]}
+    found = []
+    for key in sorted(keys, key=str):
+        mine = [cell for cell in cells if _belongs(cell, key)]
+        partitions = sorted(
+            {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}, key=rank
+        )
+        body = [_row(row, partitions) for row in alike(mine).values()]
+        found.append({"settings": dict(zip(SHARED, key, strict=True)), "partitions": partitions, "rows": body})
+    return found
+
+
+def alike(cells: list[Result], but: tuple[str, ...] = ()) -> dict[str, list[Result]]:
+    """Cells that differ in seed and partition alone (and in ``but``), in the order of the rows."""
+    groups: dict[str, list[Result]] = defaultdict(list)
+    for cell in sorted(cells, key=_place):
+        own = {name: value for name, value in _own(cell).items() if name not in but}
+        groups[json.dumps(own, sort_keys=True)].append(cell)
+    return groups
+
+
+def label(settings: dict[str, Any]) -> str:
+    """A row's name: the method, and what else distinguishes it."""
+    method, details = settings["method"], []
+    names = {ENSEMBLE: "Ensemble of the clients", CEILING: "Server on true public labels"}
+    if "iterations" in settings:
+        details.append(f"{settings['iterations']} × {settings['server_epochs']} epochs")
+        for name, sign in (("tau", "τ"), ("rho", "ρ"), ("rho_step", "ρ step")):
+            if method != "fedol-tau0" and settings[name] != getattr(DEFAULTS, name):
+                details.append(f"{sign} = {settings[name]:g}")
+    elif "server_epochs" in settings:
+        details.append(f"{settings['server_epochs']} epochs")
+    if "mu" in settings:
+        details.append(f"μ = {settings['mu']:g}")
+    return names.get(method, title(method)) + (f" ({', '.join(details)})" if details else "")
+
+
+def _row(cells: list[Result], partitions: list[str]) -> dict[str, Any]:
+    method, row = cells[0]["method"], {}
+    plain = cells[0]["settings"].get("server_epochs") in (None, cells[0]["settings"].get("epochs"))
+    for partition in partitions:
+        here = [cell for cell in cells if cell["settings"].get("partition", partition) == partition]
+        if not here:
+            continue
+        entry = summary_statistics([cell["accuracy"] for cell in here])
+        taught = [cell["history"][-1]["diagnostics"]["target_accuracy"] for cell in here if cell.get("history")]
+        entry["target_accuracy"] = summary_statistics(taught)["mean"] if taught else None
+        theirs = paper.one_round(cells[0]["settings"]["dataset"], partition, method) if plain else None
+        entry["paper"] = theirs and {"mean": theirs[0], "std": theirs[1]}
+        entry["difference"] = theirs and entry["mean"] - theirs[0]
+        row[partition] = entry
+    return {"label": label(cells[0]["settings"]), "method": method, "settings": _own(cells[0]), "cells": row}
+
+
+def _own(cell: Result) -> dict[str, Any]:
+    return {name: value for name, value in cell["settings"].items() if name not in (*SHARED, "partition", "seed")}
+
+
+def table_of(cell: Result) -> tuple[Any, ...]:
+    """Cells with the same stand in one table."""
+    return tuple(cell["settings"].get(name) for name in SHARED)
+
+
+def _belongs(cell: Result, key: tuple[Any, ...]) -> bool:
+    settings = cell["settings"]
+    return all(settings[name] == value for name, value in zip(SHARED, key, strict=True) if name in settings)
+
+
+def _place(cell: Result) -> tuple[int, str, int, int]:
+    method = cell["method"]
+    known = ORDER.index(method) if method in ORDER else len(ORDER)
+    return known, method, cell["settings"].get("server_epochs", 0), cell["seed"]
+
+
+def rank(partition: str) -> tuple[int, float, str]:
+    """The paper's order: Dirichlet before classes, the milder first."""
+    kind, _, value = partition.partition(":")
+    return ["iid", "dirichlet", "classes"].index(kind), -float(value or 0), partition

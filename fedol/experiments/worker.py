@@ -1,0 +1,62 @@
+"""Run a benchmark from a JSON file with nothing but torch, NumPy and safetensors: for a borrowed GPU.
+
+``python -m fedol.experiments.worker --spec spec.json --out DIR``; ``fedol bench ... --spec FILE`` writes such a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from fedol.errors import FedolError, InputError
+from fedol.experiments.progress import Progress, clock
+from fedol.experiments.runner import Bench
+from fedol.experiments.spec import Spec
+
+
+def read_spec(path: Path, **settings: Any) -> Spec:
+    """A benchmark's file; ``settings`` that are not None replace its own."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"The benchmark {path} cannot be read: {error}.") from None
+    given = {name: value for name, value in settings.items() if value is not None}
+    return Spec.from_json({**values, "settings": {**values.get("settings", {}), **given}})
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 0 when all cells are finished, 3 when the time limit left some, 1 when some failed, 2 for an error."""
+    parser = argparse.ArgumentParser(prog="fedol.experiments.worker", description="Run a benchmark from a JSON file.")
+    parser.add_argument("--spec", type=Path, required=True, help="the benchmark")
+    parser.add_argument("--out", type=Path, required=True, help="its folder; the same again continues")
+    parser.add_argument("--data-dir", help="where the dataset's files are")
+    parser.add_argument("--device", help="auto, cpu, cuda or mps")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="begin nothing that would end later")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be computed")
+    options = parser.parse_args(arguments)
+    try:
+        bench = Bench(read_spec(options.spec, data_dir=options.data_dir, device=options.device), options.out)
+        if options.dry_run:
+            speed = bench.speed()
+            for plan in bench.plans():
+                line = plan.as_json(speed)
+                about = clock(line["seconds"])
+                names = ", ".join(line["methods"])
+                print(f"{line['partition']}, seed {line['seed']}: {line['clients']} clients, {names}; about {about}")
+            return 0
+        summary = bench.run(Progress(), options.time_limit)
+    except FedolError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Stopped; what is finished is kept. The same command continues.", file=sys.stderr)
+        return 130
+    print(json.dumps(summary))
+    return 1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

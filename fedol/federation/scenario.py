@@ -1,0 +1,78 @@
+"""Everything that is fixed before anyone trains: who holds which data, and who runs which model."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedol.config import ModelName, RunConfig
+from fedol.data import Dataset, Split, load, partition, split
+from fedol.seeding import derive
+from fedol.server import Architecture
+from fedol.task import Task
+from fedol.training import Job, Normalisation, resolve_device
+
+
+class Scenario:
+    """The data of a configuration, split and dealt to clients, and the models to train on it."""
+
+    def __init__(self, config: RunConfig, dataset: Dataset | None = None) -> None:
+        self.config = config
+        self.device = resolve_device(config.device)
+        self.dataset = dataset or load(config.dataset, config.data_dir)
+        self.data: Split = split(self.dataset, config.public, config.seed)
+        self.public: Tensor = torch.from_numpy(self.data.public)  # one tensor: an engine keeps one copy on its device
+        classes = self.dataset.classes
+        self.shares = partition(self.data.private.y, config.partition, config.clients, config.seed, len(classes))
+        self.task = Task.of(self.data.public, classes)
+
+    def under(self, config: RunConfig) -> Scenario:
+        """The same data and clients under other settings of training and method, without a second copy of the data."""
+        other = copy.copy(self)
+        other.config = config
+        return other
+
+    def architecture(self, model: ModelName) -> Architecture:
+        """A model for this data."""
+        normalise = Normalisation(self.data.mean, self.data.std)
+        return Architecture(model, self.dataset.classes, self.dataset.shape, self.config.width, normalise)
+
+    def client(self, k: int) -> Architecture:
+        """Client k's own model."""
+        return self.architecture(self.config.client_model(k))
+
+    @property
+    def server(self) -> Architecture:
+        """The server's model."""
+        return self.architecture(self.config.server_model)
+
+    def job(self, k: int, architecture: Architecture, model: nn.Module | None = None) -> Job:
+        """Client k's training of a model, or of a new one, on its private data: cross-entropy on its labels."""
+        share, name = self.data.private.take(self.shares[k]), f"client {k}"
+        return Job(
+            name=name,
+            model=architecture.build(derive(self.config.seed, name, "init")) if model is None else model,
+            images=torch.from_numpy(share.x),
+            targets=torch.from_numpy(share.y),
+            normalise=architecture.normalise,
+            recipe=self.config.recipe,
+            seed=derive(self.config.seed, name),
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Who holds how many samples of which class."""
+        classes = self.dataset.classes
+        counts = [np.bincount(self.data.private.y[share], minlength=len(classes)) for share in self.shares]
+        return {
+            "dataset": self.dataset.name,
+            "fingerprint": self.dataset.fingerprint,
+            "task": self.task.id,
+            "classes": list(classes),
+            "public": len(self.data.public),
+            "test": len(self.data.test),
+            "samples_per_client_and_class": [count.tolist() for count in counts],
+        }

@@ -1,0 +1,34 @@
+"""FedDF (Lin et al. 2020): the server learns from the uniform average of the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from fedol.arrays import exact
+from fedol.errors import InputError
+from fedol.knowledge import Knowledge
+from fedol.methods.teacher import Distillation, Teacher, once
+
+
+def feddf(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """t = softmax(mean_k z_k), as its code does; the mean of log p_k differs by a constant per sample only."""
+    return once(torch.softmax(_mean(client.log_probs for client in knowledge), 1))
+
+
+def feddf_probs(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """t = mean_k p_k, the variant its code calls ``avg_probs``."""
+    return once(_mean(client.probabilities() for client in knowledge))
+
+
+def _mean(parts: Iterable[Tensor]) -> Tensor:
+    """The mean of tensors that come one at a time, in float64."""
+    total, count = None, 0
+    for part in parts:
+        total = exact(part) if total is None else total + exact(part)
+        count += 1
+    if total is None:
+        raise InputError("There is no client to learn from; at least one client's predictions are needed.")
+    return total / count

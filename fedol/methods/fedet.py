@@ -1,0 +1,46 @@
+"""Fed-ET (Cho et al. 2022): a consensus weighted by the variance of logits, and a little of what dissenters say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from fedol.arrays import exact
+from fedol.errors import InputError
+from fedol.knowledge import Knowledge
+from fedol.methods.teacher import Distillation, Teacher, once, one_hot
+
+DIVERSITY = 0.05  # λ, the weight of the dissenters
+
+
+def fedet(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """t = onehot(y) + λ·s_div, the target of CE(y, s) + λ·KL(s_div ‖ s); two passes over the clients.
+
+    α_k ∝ σ²_k, the variance of client k's logits over the classes; y = argmax Σ_k α_k z_k. s_div = softmax(Σ α_k z_k)
+    over the clients whose own class is not y, α renormalised over them; where nobody dissents there is no such term.
+    Log-probabilities stand for the logits: they differ by a constant per sample, which changes none of these.
+    """
+    total, _ = _pool(knowledge, None)
+    consensus = total.argmax(1)
+    diverse, weight = _pool(knowledge, consensus)
+    dissent = weight > 0
+    opinion = torch.softmax(diverse / torch.where(dissent, weight, 1.0)[:, None], 1) * dissent[:, None]
+    soft = one_hot(consensus, total.shape[1]) + DIVERSITY * opinion
+    return once(soft, dissent=dissent.double().mean().item())
+
+
+def _pool(knowledge: Iterable[Knowledge], consensus: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Σ σ²_k z_k [N, C] and Σ σ²_k [N], over all clients or over those that contradict the consensus."""
+    pooled, weight = None, torch.zeros(())
+    for client in knowledge:
+        z = exact(client.log_probs)
+        variance = z.var(1, correction=0)
+        if consensus is not None:
+            variance = variance * (z.argmax(1) != consensus)
+        pooled = variance[:, None] * z if pooled is None else pooled + variance[:, None] * z
+        weight = weight + variance
+    if pooled is None:
+        raise InputError("There is no client to learn from; at least one client's predictions are needed.")
+    return pooled, weight

@@ -1,0 +1,108 @@
+"""FedKT (Li et al. 2021): clients distill ensembles of their own into students; the server learns from their votes.
+
+Client: s random partitions of its data into t subsets, a teacher on each subset; per partition the t teachers vote a
+hard label for every public sample and one student learns these. It sends the s students' classes: s·N small integers.
+Server: consistent voting. A client counts where all its students agree, and then with all s votes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from fedol.errors import FedolError, InputError
+from fedol.files import read_tensors, write_tensors
+from fedol.knowledge import Knowledge
+from fedol.methods.teacher import Distillation, Teacher, once, one_hot
+from fedol.seeding import derive
+from fedol.server import Architecture
+from fedol.task import Task
+from fedol.training import Job, Process, predict
+
+
+@dataclass(frozen=True)
+class Ensembles:
+    """The paper's s = 2 partitions of t = 5 subsets."""
+
+    partitions: int = 2
+    subsets: int = 5
+
+
+def students(
+    private: Job, architecture: Architecture, public: Tensor, device: torch.device, ensembles: Ensembles = Ensembles()
+) -> Process[tuple[list[nn.Module], float]]:
+    """The client side: the s students, and the seconds it took.
+
+    ``private`` is what a client of any other method trains: data, recipe, seed.
+    """
+    taught, spent = [], 0.0
+    for part in range(ensembles.partitions):
+        votes = torch.zeros(len(public), len(architecture.classes), dtype=torch.int32)
+        for number, subset in enumerate(_subsets(private, part, ensembles.subsets)):
+            name = f"{private.name} teacher {part + 1}.{number + 1}"
+            model = architecture.build(derive(private.seed, name, "init"))
+            images, targets = private.images[subset], private.targets[subset]
+            spent += yield from _train(replace(private, name=name, model=model, images=images, targets=targets))
+            chosen = predict(model, public, private.normalise, device).argmax(1, keepdim=True)
+            votes.scatter_add_(1, chosen, torch.ones_like(chosen, dtype=votes.dtype))
+        name = f"{private.name} student {part + 1}"
+        student = architecture.build(derive(private.seed, name, "init"))
+        labels = votes.argmax(1)  # a tie goes to the lowest class
+        spent += yield from _train(replace(private, name=name, model=student, images=public, targets=labels))
+        taught.append(student)
+    return taught, spent
+
+
+def _subsets(private: Job, part: int, count: int) -> Iterable[Tensor]:
+    """A random partition into ``count`` subsets, or as many as leave each two samples to train on."""
+    generator = torch.Generator().manual_seed(derive(private.seed, "fedkt", part))
+    order = torch.randperm(len(private.images), generator=generator)
+    return torch.tensor_split(order, max(1, min(count, len(order) // 2)))
+
+
+def _train(job: Job) -> Process[float]:
+    """One teacher or student; the seconds it took."""
+    result = yield replace(job, seed=derive(job.seed, job.name))
+    if result.error:
+        raise FedolError(result.error)
+    return result.seconds
+
+
+def save_labels(path: Path, labels: Tensor) -> None:
+    """Write a client's upload, the students' classes [s, N]: one byte each up to 256 classes."""
+    kind = torch.uint8 if labels.max() < 256 else torch.int32
+    write_tensors(path, {"labels": labels.to(kind)}, {"kind": "student labels"})
+
+
+def load_labels(path: Path, task: Task, client: str) -> Iterator[Knowledge]:
+    """Read an upload back: one (certain) opinion per student, all in the client's name."""
+    try:
+        labels = read_tensors(path)[0]["labels"]
+    except (OSError, KeyError, SafetensorError) as error:
+        raise InputError(f"{path} is not a readable file of student labels: {error}.") from None
+    if labels.dim() != 2 or labels.shape[1] != task.samples or labels.max() >= len(task.classes):
+        raise InputError(f"{path} does not answer the task {task.id}: make it again for this one.")
+    for student in labels:
+        yield Knowledge.from_probabilities(one_hot(student, len(task.classes)), task, client)
+
+
+def fedkt(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """Hard labels by consistent voting, trained once; the students of one client come in a row under its name."""
+    consistent, plain = torch.zeros(()), torch.zeros(())
+    for _, group in groupby(knowledge, key=lambda student: student.client):
+        votes = [one_hot(student.log_probs.argmax(1), student.log_probs.shape[1]) for student in group]
+        counts = torch.stack(votes).sum(0)
+        plain = plain + counts
+        consistent = consistent + counts * (counts == len(votes))
+    if plain.dim() == 0:
+        raise InputError("There is no client to learn from; at least one client's students are needed.")
+    # Where no client agrees with itself all counts are zero and the first class would win: ask everyone instead.
+    nobody = consistent.sum(1) == 0
+    labels = torch.where(nobody[:, None], plain, consistent).argmax(1)
+    return once(one_hot(labels, plain.shape[1]), fallback=nobody.double().mean().item())

@@ -1,0 +1,41 @@
+"""MinE: on every sample the client with the lowest entropy teaches (the paper's reading of Grandvalet & Bengio)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from fedol.arrays import exact
+from fedol.errors import InputError
+from fedol.knowledge import Knowledge
+from fedol.methods.teacher import Distillation, Teacher, once, one_hot
+from fedol.voting import entropy
+
+
+def mine(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """t = p_k* with k* = argmin_k H(p_k(x)); a tie goes to the earlier client."""
+    return once(_surest(knowledge))
+
+
+def mine_hard(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """The same client's class alone."""
+    surest = _surest(knowledge)
+    return once(one_hot(surest.argmax(1), surest.shape[1]))
+
+
+def _surest(knowledge: Iterable[Knowledge]) -> Tensor:
+    """Each sample's prediction [N, C] of the client that is surest of it."""
+    best: tuple[Tensor, Tensor] | None = None
+    for client in knowledge:
+        probs = exact(client.probabilities())
+        h = torch.as_tensor(entropy(probs))
+        if best is None:
+            best = h, probs
+        else:
+            surer = h < best[0]
+            best = torch.where(surer, h, best[0]), torch.where(surer[:, None], probs, best[1])
+    if best is None:
+        raise InputError("There is no client to learn from; at least one client's predictions are needed.")
+    return best[1]

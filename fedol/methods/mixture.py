@@ -1,0 +1,17 @@
+"""The λ mixture: FedOL's distillation term alone, trained once; also what FedHKT is without its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fedol.knowledge import Knowledge
+from fedol.methods.teacher import Distillation, Teacher, once
+from fedol.objective import Mixture
+
+
+def mixture(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """t = Σ_k λ_k p_k with λ = softmax_k(−H(p_k)) (Eq. 12): FedOL with τ = 0 and one iteration."""
+    mixed = Mixture()
+    for client in knowledge:
+        mixed.add(client.probabilities())
+    return once(mixed.mean())

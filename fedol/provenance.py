@@ -1,0 +1,74 @@
+"""Where a result comes from: enough to make it again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedol import __version__
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def provenance(seed: int, device: torch.device | None = None) -> dict[str, Any]:
+    """Command, commit (null outside a checkout), versions, machine, device, seed and date of the present process."""
+    device = device or torch.device("cpu")
+    return {
+        "command": command(),
+        "commit": os.environ.get("FEDOL_COMMIT") or commit(),  # the variable: where a copy has no .git
+        "versions": {
+            "python": platform.python_version(),
+            "fedol": __version__,
+            **{name: version(name) for name in ("torch", "numpy")},
+            "cuda": torch.version.cuda,
+        },
+        "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count()},
+        "device": device_name(device),
+        "seed": seed,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def device_name(device: torch.device) -> str:
+    """The device in words."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def command() -> str:
+    """What was typed: ``fedol run ...``, whichever way the entry point was reached."""
+    script = Path(sys.argv[0])
+    name = script.parent.name if script.name == "__main__.py" else script.name
+    return shlex.join([name, *sys.argv[1:]])
+
+
+def commit() -> str | None:
+    """The commit of the checkout this package is in, with ``-dirty`` where the package differs from it."""
+    if _git("rev-parse", "--show-toplevel") != str(PACKAGE.parent):
+        return None
+    return (_git("rev-parse", "HEAD") or "") + ("-dirty" if _git("status", "--porcelain", "--", str(PACKAGE)) else "")
+
+
+def processor() -> str:
+    """The CPU's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        answer = subprocess.run(["git", *arguments], cwd=PACKAGE, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None

@@ -1,0 +1,74 @@
+"""`fedol bench` from the command line."""
+
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from fedol.cli import app, main
+
+TINY = ["--preset", "quick", "--clients", "2", "--public", "50", "--epochs", "1", "--width", "4", "--device", "cpu"]
+
+
+def bench(*words, code=0):
+    result = CliRunner().invoke(app, ["bench", *map(str, words)], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def test_run_report_and_cost(tmp_path):
+    words = ("--partitions", "iid", "--methods", "local,feddf", "--out", tmp_path)
+    assert json.loads(bench("one-round", *TINY, *words, "--json")) == {"cells": 2, "finished": 2, "failed": []}
+    assert "2 of 2 cells are finished" in bench("one-round", *TINY, *words)
+    bench("rounds", *TINY, *words[:2], "--methods", "fedavg", "--rounds", 2, "--out", tmp_path)
+    found = json.loads(bench("report", tmp_path, "--json"))
+    assert [row["method"] for row in found["one_round"][0]["rows"]] == ["local", "feddf"]
+    assert len(found["rounds"][0]["lines"][0]["rounds"]) == 2
+    assert "FedDF" in bench("report", tmp_path)
+    size = [w for w in TINY if w not in ("--device", "cpu")]
+    rows = json.loads(bench("cost", *size, "--out", tmp_path, "--json"))["rows"]
+    assert {"local", "fedavg", "fedkt", "fedol"} <= {row["method"] for row in rows}
+    assert "FedKT" in bench("cost", *size, "--out", tmp_path)
+
+
+def test_a_dry_run_computes_nothing(tmp_path):
+    words = ("--partitions", "iid,classes:5", "--methods", "feddf", "--out", tmp_path / "out", "--dry-run")
+    plans = json.loads(bench("one-round", *TINY, *words, "--json"))
+    assert [(p["partition"], p["clients"], p["methods"]) for p in plans] == [
+        ("iid", 2, ["feddf"]),
+        ("classes:5", 2, ["feddf"]),
+    ]
+    assert all(plan["seconds"] > 0 for plan in plans) and not (tmp_path / "out").exists()
+    assert "2 groups to compute" in bench("one-round", *TINY, *words)
+
+
+def test_a_written_benchmark_is_what_the_worker_reads(tmp_path, capsys):
+    from fedol.experiments.worker import main as worker
+
+    spec = tmp_path / "spec.json"
+    bench("one-round", *TINY, "--partitions", "iid", "--methods", "local", "--spec", spec)
+    assert worker(["--spec", str(spec), "--out", str(tmp_path / "out")]) == 0
+    assert json.loads(capsys.readouterr().out)["finished"] == 1
+
+
+def test_work_left_by_the_time_limit_has_its_own_exit_code(tmp_path):
+    bench("one-round", *TINY, "--partitions", "iid", "--out", tmp_path, "--time-limit", 0, code=3)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["one-round", "--methods", "feddff"], "did you mean 'feddf"),
+        (["one-round", "--partitions", "dirichlet:x"], "must be a number above 0"),
+        (["rounds", "--rounds", "1"], "at least 2"),
+        (["report", "nowhere"], "no finished cell"),
+    ],
+)
+def test_errors_are_one_sentence(words, sentence, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["fedol", "bench", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    message = capsys.readouterr().err
+    assert end.value.code == 2 and sentence in message and "Traceback" not in message

@@ -1,0 +1,32 @@
+"""What several test files share: a federation that takes a second, and one that is finished."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedol
+
+TINY: dict[str, Any] = {
+    "clients": 2,
+    "partition": "iid",
+    "public": 60,
+    "client_models": "mlp",
+    "server_model": "mlp",
+    "width": 4,
+    "epochs": 1,
+    "iterations": 2,
+    "device": "cpu",
+}
+
+
+@pytest.fixture
+def tiny() -> dict[str, Any]:
+    """The settings of the smallest sensible run."""
+    return dict(TINY)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished tiny run; copy it before changing anything."""
+    return fedol.run(out=tmp_path_factory.mktemp("finished") / "run", **TINY).out

@@ -1,0 +1,333 @@
+"""The smoke size of every benchmark on digits, resuming after a kill, merging, and the report."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fedol.errors import FedolError
+from fedol.experiments import rounds as rounds_module
+from fedol.experiments.cells import ONE_ROUND, ROUNDS
+from fedol.experiments.cost import cost, explanation
+from fedol.experiments.progress import Progress, clock
+from fedol.experiments.report import report
+from fedol.experiments.runner import Bench
+from fedol.experiments.spec import Spec
+from fedol.experiments.store import BenchFolder
+from fedol.experiments.worker import main
+from fedol.federation.scenario import Scenario
+
+TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4}
+SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}
+
+
+class Silent(Progress):
+    """Remembers what it was told."""
+
+    def __init__(self):
+        super().__init__(lambda *told: self.told.append(told), every=0.0)
+        self.told = []
+        self.jobs = []
+
+    def epoch(self, epoch):
+        self.jobs.append(epoch.job.name)
+        super().epoch(epoch)
+
+
+def run(out, progress=None, time_limit=None, **changes):
+    bench = Bench(Spec.from_json({**SMOKE, **changes}), out)
+    return bench.run(progress or Silent(), time_limit)
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """One round of all methods, then two rounds, once for all tests here."""
+    out = tmp_path_factory.mktemp("bench")
+    progress = Silent()
+    assert run(out, progress) == {"cells": 15, "finished": 15, "failed": []}
+    assert run(out, kind="rounds", rounds=2, feedback_epochs=1)["finished"] == 7
+    return out, progress
+
+
+def results(out):
+    return {(r["method"], r["settings"].get("rounds", 1)): r for r in BenchFolder(out).results()}
+
+
+def test_one_round_has_every_method_and_says_where_each_number_is_from(smoke):
+    found = results(smoke[0])
+    assert {method for method, several in found if several == 1} == set(ONE_ROUND)
+    for result in found.values():
+        assert 0 <= result["accuracy"] <= 1
+        assert {"command", "commit", "device", "versions", "date", "seed", "settings", "hash"} <= set(result)
+    assert [r["diagnostics"]["test_accuracy"] for r in found["fedol", 1]["history"]][-1] == found["fedol", 1][
+        "accuracy"
+    ]
+    assert 0 <= found["fedkt", 1]["history"][0]["fallback"] <= 1
+    assert set(found["ensemble", 1]["ensembles"]) == {"fedhkt-k", "feddf", "feddf-probs", "mine"}
+    clients = found["local", 1]["clients"]
+    assert found["local", 1]["accuracy"] == pytest.approx(sum(c["accuracy"] for c in clients) / 3)
+
+
+def test_clients_are_trained_once_and_shared(smoke):
+    jobs = smoke[1].jobs
+    # For the knowledge methods, FedAvg (with its recalibrated twin) and FedProx: three kinds, one epoch each.
+    assert jobs.count("client 0") == 3
+    assert jobs.count("client 0 student 1") == 1 and jobs.count("client 0 teacher 2.5") == 1
+    assert len(list((smoke[0] / "clients").iterdir())) == 4
+
+
+def test_progress_counts_all_the_work(smoke):
+    shares = [share for share, _, _ in smoke[1].told]
+    assert shares == sorted(shares) and shares[-1] == pytest.approx(1.0, abs=0.05)
+    assert clock(3723) == "1:02:03" and clock(62.4) == "1:02"
+
+
+def test_the_first_of_many_rounds_is_the_one_round_result(smoke):
+    found = results(smoke[0])
+    for method in ROUNDS:
+        history = found[method, 2]["history"]
+        assert [r["round"] for r in history] == [1, 2]
+        assert history[0]["accuracy"] == found[method, 1]["accuracy"]
+        assert found[method, 2]["accuracy"] == history[1]["accuracy"]
+
+
+def test_nothing_is_left_of_unfinished_work(smoke):
+    for leftover in ("servers", "rounds"):
+        assert not (smoke[0] / leftover).exists() or not list((smoke[0] / leftover).iterdir())
+
+
+def test_a_finished_benchmark_computes_nothing(smoke):
+    progress = Silent()
+    assert run(smoke[0], progress)["finished"] == 15
+    assert progress.jobs == [] and Bench(Spec.from_json(SMOKE), smoke[0]).plans() == []
+
+
+def test_a_lost_cell_is_computed_again_from_the_same_clients(smoke, tmp_path):
+    out = shutil.copytree(smoke[0], tmp_path / "bench")
+    before = results(out)["feddf", 1]
+    (out / "cells" / f"{before['hash']}.json").unlink()
+    progress = Silent()
+    run(out, progress)
+    assert progress.jobs == ["feddf 1/1"]
+    assert results(out)["feddf", 1]["accuracy"] == before["accuracy"]
+
+
+def test_folders_of_two_machines_merge_by_copying(smoke, tmp_path):
+    for machine, methods in (("one", "feddf,local"), ("two", "fedavg,ceiling")):
+        run(tmp_path / machine, methods=methods)
+    shutil.copytree(tmp_path / "two", tmp_path / "one", dirs_exist_ok=True)
+    progress = Silent()
+    assert run(tmp_path / "one", progress, methods="feddf,local,fedavg,ceiling")["finished"] == 4
+    assert progress.jobs == []
+    ours, theirs = results(tmp_path / "one"), results(smoke[0])
+    assert all(ours[key]["accuracy"] == theirs[key]["accuracy"] for key in ours)  # the same seed, the same number
+
+
+def test_out_of_time_is_a_clean_end_and_the_server_continues_after_its_last_iteration(smoke, tmp_path):
+    out = shutil.copytree(smoke[0], tmp_path / "bench")
+    finished = results(out)["fedol", 1]
+    (out / "cells" / f"{finished['hash']}.json").unlink()
+
+    class Short(Silent):
+        def epoch(self, epoch):
+            if epoch.job.name == "fedol 2/2":
+                self.deadline = 0.0  # long ago
+            super().epoch(epoch)
+
+    assert run(out, Short(), time_limit=1000) == {"cells": 15, "finished": 14, "failed": []}
+    progress = Silent()
+    assert run(out, progress)["finished"] == 15
+    assert progress.jobs == ["fedol 2/2"]
+    assert results(out)["fedol", 1]["accuracy"] == finished["accuracy"]
+
+
+def test_interrupted_rounds_continue_after_the_last_one(smoke, tmp_path):
+    out = shutil.copytree(smoke[0], tmp_path / "bench")
+    several = {"kind": "rounds", "methods": "feddf,fedavg", "feedback_epochs": 1}
+    folder, config = BenchFolder(out), Spec.from_json({**SMOKE, **several}).cells()[0].config
+    scenario = Scenario(config)
+
+    class Enough(Exception):
+        pass
+
+    def until_round_two(epoch):
+        if epoch.job.name == "feddf round 2 1/1":
+            raise Enough
+
+    cells = [cell for cell in Spec.from_json({**SMOKE, **several, "rounds": 3}).cells() if cell.rounds == 3]
+    with pytest.raises(Enough):
+        list(rounds_module.run(cells, scenario, folder, until_round_two))
+    progress = Silent()
+    assert run(out, progress, **several, rounds=3)["finished"] == 2
+    # Round 2's clients had finished; of the first two rounds only FedDF's second server is done again.
+    assert "feddf round 1 1/1" not in progress.jobs and progress.jobs.count("client 0 feedback") == 1
+    found = results(out)
+    for method in ("feddf", "fedavg"):
+        assert [r["accuracy"] for r in found[method, 3]["history"]][:2] == [
+            r["accuracy"] for r in found[method, 2]["history"]
+        ]
+
+
+def test_clients_heed_the_feedback_that_the_method_lets_through(smoke, tmp_path, monkeypatch):
+    out = shutil.copytree(smoke[0] / "clients", tmp_path / "bench" / "clients").parent
+    monkeypatch.setitem(rounds_module.FEEDBACK, "feddf", lambda server, targets: server.argmax(1) < 0)
+    progress = Silent()
+    run(out, progress, kind="rounds", rounds=2, methods="feddf,mine", feedback_epochs=1)
+    assert progress.jobs.count("client 0 feedback") == 1 and progress.jobs.count("client 0") == 2
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FedolError, match="cannot be written"):
+        run(tmp_path / "file", methods="local")
+
+
+def test_after_the_time_limit_nothing_new_begins(smoke, tmp_path):
+    summary = run(tmp_path, time_limit=0.0, methods="local,feddf", seeds=2)
+    assert summary == {"cells": 4, "finished": 0, "failed": []}
+
+
+def test_a_method_that_fails_is_reported_and_stops_no_other(tmp_path):
+    summary = run(
+        tmp_path, methods="local,feddf,fedavg", settings={**TINY, "parameter_model": "tests.experiments.bad:NaN"}
+    )
+    assert summary["finished"] == 2 and len(summary["failed"]) == 1
+    assert "fedavg" in summary["failed"][0] and "diverged" in summary["failed"][0]
+
+
+SCRIPT = "import sys; from fedol.experiments.worker import main; sys.exit(main())"
+
+
+def test_a_killed_benchmark_resumes_without_doing_finished_cells_again(tmp_path):
+    spec = tmp_path / "spec.json"
+    slow = {**TINY, "iterations": 25}
+    spec.write_text(json.dumps({**SMOKE, "settings": slow, "methods": "local,feddf,fedol"}))
+    command = [sys.executable, "-c", SCRIPT, "--spec", str(spec), "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    cells, servers = tmp_path / "out" / "cells", tmp_path / "out" / "servers"
+    while process.poll() is None and not (len(list(cells.glob("*.json"))) == 2 and list(servers.glob("[!.]*"))):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "it ended before it could be killed"
+    before = {path.name: path.stat().st_mtime_ns for path in cells.glob("*.json")}
+    assert len(before) == 2
+    again = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert json.loads(again.stdout) == {"cells": 3, "finished": 3, "failed": []}
+    after = {path.name: path.stat().st_mtime_ns for path in cells.glob("*.json")}
+    assert {name: after[name] for name in before} == before
+    run(tmp_path / "straight", settings=slow, methods="fedol")
+    assert results(tmp_path / "out")["fedol", 1]["accuracy"] == results(tmp_path / "straight")["fedol", 1]["accuracy"]
+
+
+def test_the_worker_dry_runs_and_reports_errors_in_a_sentence(tmp_path, capsys):
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps({**SMOKE, "methods": "local,feddf"}))
+    assert main(["--spec", str(spec), "--out", str(tmp_path / "out"), "--dry-run"]) == 0
+    assert "dirichlet:0.5, seed 0: 3 clients, local, feddf; about 0:" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+    assert main(["--spec", str(tmp_path / "no.json"), "--out", str(tmp_path / "out")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert main(["--spec", str(spec), "--out", str(tmp_path / "out"), "--time-limit", "0"]) == 3
+
+
+def test_the_worker_needs_neither_typer_nor_rich_nor_scikit_learn(tmp_path):
+    code = (
+        "import sys\n"
+        "for name in ('typer', 'rich', 'sklearn', 'scipy', 'matplotlib'): sys.modules[name] = None\n"
+        "import fedol.experiments.worker, fedol.experiments.report, fedol.experiments.cost\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_cost_counts_what_is_sent(smoke):
+    scenario = Scenario(Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config)
+    rows = {row["method"]: row for row in cost(scenario, BenchFolder(smoke[0]))["rows"]}
+    measured = [c["upload_bytes"] for c in results(smoke[0])["feddf", 1]["clients"]]
+    assert rows["feddf"]["up_bytes"] == sum(measured) / 3 and rows["feddf"]["measured"]
+    assert rows["local"]["up_bytes"] == 0
+    assert 2 * 60 <= rows["fedkt"]["up_bytes"] < rows["feddf"]["up_bytes"] < rows["fedavg"]["up_bytes"]
+    assert rows["fedavg"]["down_bytes_first"] == rows["fedavg"]["up_bytes"] and rows["feddf"]["down_bytes_first"] == 0
+    assert rows["feddf"]["down_bytes_later"] > 0 and rows["fedol"]["down_bytes_later"] is None
+    assert rows["fedol"]["server_flops"] == 2 * rows["feddf"]["server_flops"] and rows["fedavg"]["server_flops"] == 0
+    assert rows["fedkt"]["client_flops"] > 2 * rows["feddf"]["client_flops"]
+    assert rows["fedol"]["paper_mb"] == 0.38 and rows["fedavg"]["paper_mb"] == 65.14
+
+
+def test_cost_without_any_cell_is_the_size_of_the_files_it_would_send(smoke, tmp_path):
+    scenario = Scenario(Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config)
+    fresh, sent = (
+        {row["method"]: row["up_bytes"] for row in cost(scenario, BenchFolder(folder))["rows"]}
+        for folder in (tmp_path, smoke[0])
+    )
+    assert all(fresh[method] == pytest.approx(sent[method], rel=0.05) for method in fresh)
+
+
+def test_the_papers_own_figures_are_explained_by_ten_classes():
+    assert "0.3815 MiB" in explanation() and "17,075,274" in explanation() and "65.137 MiB" in explanation()
+
+
+def test_the_flops_of_a_known_network():
+    from fedol.experiments.work import forward_flops
+    from fedol.server import Architecture
+    from fedol.training import Normalisation
+
+    mlp = Architecture("mlp", tuple("abc"), (1, 4, 4), 2, Normalisation((0.0,), (1.0,)))
+    assert forward_flops(mlp) == 2 * (16 * 8 + 8 * 3)
+
+
+def test_the_report_in_every_medium(smoke):
+    out = smoke[0]
+    cost(Scenario(Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config), BenchFolder(out))
+    sheets, numbers = report(out)
+    assert [sheet.name for sheet in sheets] == ["one-round-1", "rounds-1", "cost-1"]
+    written = {path.name for path in (out / "report").iterdir()}
+    assert written == {
+        "report.md",
+        "report.json",
+        "one-round-1.csv",
+        "rounds-1.csv",
+        "cost-1.csv",
+        "rounds.png",
+        "rounds.svg",
+    }
+    assert json.loads((out / "report" / "report.json").read_text())["one_round"] == numbers["one_round"]
+    text = (out / "report" / "report.md").read_text()
+    assert "| FedOL (2 × 1 epochs) |" in text and "Server on true public labels (1 epochs)" in text
+    assert (out / "report" / "rounds.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_a_report_of_nothing_is_an_error(tmp_path):
+    with pytest.raises(FedolError, match="no finished cell"):
+        report(tmp_path)
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / "a.json").write_text("{")
+    with pytest.raises(FedolError, match=r"cannot be read .* remove the file"):
+        report(tmp_path)
+
+
+def test_the_ceiling_alone_sees_public_labels(smoke, monkeypatch):
+    """With scrambled public labels every method but the ceiling gives the same number."""
+    import dataclasses
+
+    import numpy as np
+
+    original = Scenario.__init__
+
+    def scrambled(self, *args):
+        original(self, *args)
+        wrong = (self.data.public_labels + 1 + np.arange(len(self.data.public_labels)) % 9) % 10
+        self.data = dataclasses.replace(self.data, public_labels=wrong)
+
+    monkeypatch.setattr(Scenario, "__init__", scrambled)
+    out = smoke[0].parent / "scrambled"
+    shutil.copytree(smoke[0] / "clients", out / "clients")
+    run(out)
+    ours, theirs = results(out), results(smoke[0])
+    assert [m for m in ONE_ROUND if ours[m, 1]["accuracy"] != theirs[m, 1]["accuracy"]] == ["ceiling"]

@@ -1,0 +1,106 @@
+"""Cells: equal work has one name, different work another; and what a benchmark consists of."""
+
+from dataclasses import replace
+
+import pytest
+
+from fedol.config import configure
+from fedol.errors import InputError
+from fedol.experiments.cells import CEILING, ENSEMBLE, ONE_ROUND, Cell
+from fedol.experiments.spec import Spec
+
+PAPER = configure("paper")
+
+
+def cell(method, **changes):
+    return Cell.of(method, replace(PAPER, **changes))
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "matters"),
+    [
+        ("feddf", {"tau": 0.5}, False),
+        ("fedol", {"tau": 0.5}, True),
+        ("fedol-tau0", {"tau": 0.5}, False),
+        ("feddf", {"mu": 1.0}, False),
+        ("fedavg", {"mu": 1.0}, False),
+        ("fedprox", {"mu": 1.0}, True),
+        ("fedavg", {"server_epochs": 500}, False),
+        ("feddf", {"server_epochs": 500}, True),
+        ("feddf", {"server_epochs": 50}, False),  # what it is anyway
+        ("local", {"server_model": "resnet20"}, False),
+        ("fedavg", {"client_models": ("resnet20",)}, False),
+        ("feddf", {"client_models": ("resnet20",)}, True),
+        ("fedavg", {"parameter_model": "resnet11"}, True),
+        (CEILING, {"partition": "classes:20"}, False),
+        (CEILING, {"seed": 1}, True),
+        (ENSEMBLE, {"partition": "classes:20"}, True),
+        ("fedol", {"device": "cpu"}, False),
+        ("fedol", {"data_dir": "/elsewhere"}, False),
+        ("fedkt", {"epochs": 10}, True),
+    ],
+)
+def test_only_what_matters_enters_the_hash(method, change, matters):
+    assert (cell(method).hash != cell(method, **change).hash) == matters
+
+
+def test_knowledge_methods_share_their_clients_and_others_have_their_own():
+    clients = {method: cell(method).clients for method in ONE_ROUND}
+    shared = clients["fedol"]
+    assert all(clients[m] == shared for m in ("local", "feddf", "fedhkt", "fedet", "mine", "mine-hard", ENSEMBLE))
+    assert clients["fedavg"] == clients["fedavg-bn"] != clients["fedprox"]
+    assert len({shared, clients["fedavg"], clients["fedprox"], clients["fedkt"]}) == 4
+
+
+def test_all_cells_of_a_table_differ_and_the_mixture_is_one_of_them():
+    hashes = [cell(method).hash for method in ONE_ROUND]
+    assert len(set(hashes)) == len(hashes)
+    assert cell("mixture").hash == cell("fedhkt-k").hash
+    assert Cell.of("feddf", PAPER, rounds=15).hash != cell("feddf").hash
+
+
+def test_a_benchmark_goes_seed_by_seed():
+    spec = Spec.from_json({"kind": "one-round", "partitions": "dirichlet:1,classes:20", "seeds": 2, "methods": "feddf"})
+    assert [(c.config.seed, c.config.partition) for c in spec.cells()] == [
+        (0, "dirichlet:1"),
+        (0, "classes:20"),
+        (1, "dirichlet:1"),
+        (1, "classes:20"),
+    ]
+    assert len(spec.groups()) == 4
+    assert Spec.from_json({"kind": "one-round", "seeds": "1,2"}).seeds == (1, 2)
+    assert Spec.from_json({"kind": "one-round"}).methods == tuple(ONE_ROUND)
+
+
+def test_equal_compute_gives_one_pass_methods_fedols_epochs():
+    spec = Spec.from_json({"kind": "one-round", "equal_compute": True, "partitions": "classes:20"})
+    epochs = {c.method: c.config.distillation.recipe.epochs for c in spec.cells()}
+    assert epochs["feddf"] == epochs["fedhkt-k"] == 500 and epochs["fedol"] == epochs["fedol-reinit"] == 50
+
+
+def test_rounds_have_fedol_as_one_round():
+    spec = Spec.from_json({"kind": "rounds", "rounds": 4, "partitions": "classes:20"})
+    assert {c.method: c.rounds for c in spec.cells()} == {
+        **dict.fromkeys(("fedavg", "fedprox", "feddf", "fedhkt", "fedet", "mine"), 4),
+        "fedol": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "no benchmark"),
+        ({"kind": "two-round"}, "did you mean 'one-round'"),
+        ({"kind": "one-round", "methods": "feddff"}, "did you mean 'feddf"),
+        ({"kind": "one-round", "partitions": "dirichlet"}, "did you mean"),
+        ({"kind": "one-round", "seeds": "x"}, "seeds must be"),
+        ({"kind": "one-round", "preset": "papr"}, "did you mean 'paper'"),
+        ({"kind": "one-round", "setings": {}}, "There is no entry"),
+        ({"kind": "one-round", "settings": {"widht": 3}}, "did you mean 'width'"),
+        ({"kind": "rounds", "rounds": 1}, "at least 2"),
+        ({"kind": "rounds", "methods": "fedkt"}, "no method 'fedkt'"),
+    ],
+)
+def test_what_is_wrong_with_a_benchmark_is_said_in_a_sentence(values, words):
+    with pytest.raises(InputError, match=words):
+        Spec.from_json(values)

@@ -1,0 +1,83 @@
+"""From cells to tables: made-up results in, the numbers of the report out."""
+
+import pytest
+
+from fedol.experiments import curves, paper, summary
+
+BASE = {"dataset": "cifar100", "width": 64, "public": 5000, "batch_size": 64, "lr": 1e-3}
+CLIENTS = {"clients": 10, "epochs": 50, "sends": "predictions", "client_models": ["resnet11", "resnet20"]}
+
+
+def result(method, accuracy, partition="dirichlet:0.05", seed=0, history=(), **settings):
+    found = {**BASE, **CLIENTS, "method": method, "partition": partition, "seed": seed, **settings}
+    return {"method": method, "seed": seed, "settings": found, "accuracy": accuracy, "history": list(history)}
+
+
+def test_mean_spread_and_the_papers_number():
+    cells = [result("feddf", a, seed=s, server_epochs=50) for s, a in enumerate((0.14, 0.16, 0.15))]
+    (table,) = summary.tables(cells)
+    entry = table["rows"][0]["cells"]["dirichlet:0.05"]
+    assert (entry["mean"], entry["n"]) == (pytest.approx(0.15), 3) and entry["std"] == pytest.approx(0.01)
+    assert entry["paper"] == {"mean": pytest.approx(0.148), "std": pytest.approx(0.014)}
+    assert entry["difference"] == pytest.approx(0.002)
+
+
+def test_longer_training_is_a_row_of_its_own_without_the_papers_number():
+    (table,) = summary.tables([result("feddf", 0.2, server_epochs=500), result("feddf", 0.1, server_epochs=50)])
+    assert [row["label"] for row in table["rows"]] == ["FedDF (50 epochs)", "FedDF (500 epochs)"]
+    assert table["rows"][1]["cells"]["dirichlet:0.05"]["paper"] is None
+
+
+def test_order_of_rows_and_partitions_is_the_papers():
+    cells = [result("fedol", 0.3, "classes:20", server_epochs=50, iterations=10, tau=0.2, rho=0.1, rho_step=0.05)]
+    cells += [result("local", 0.1, p) for p in ("classes:20", "dirichlet:0.05", "classes:30", "dirichlet:1")]
+    (table,) = summary.tables(cells)
+    assert table["partitions"] == ["dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20"]
+    assert [row["label"] for row in table["rows"]] == ["Local", "FedOL (10 × 50 epochs)"]
+
+
+def test_another_width_is_another_table_and_the_ceiling_stands_in_each_of_its_own():
+    ceiling = {"method": "ceiling", "seed": 0, "accuracy": 0.5, "history": []}
+    ceiling["settings"] = {**BASE, "method": "ceiling", "seed": 0, "server_epochs": 50}
+    wide = [result("local", 0.1), result("local", 0.1, "classes:20"), ceiling]
+    tables = summary.tables([*wide, result("local", 0.2, width=16)])
+    assert [table["settings"]["width"] for table in tables] == [16, 64]
+    assert set(tables[1]["rows"][1]["cells"]) == {"dirichlet:0.05", "classes:20"} and len(tables[0]["rows"]) == 1
+
+
+def test_the_figure_says_when_a_baseline_passes_fedol():
+    history = [{"round": n, "accuracy": a} for n, a in enumerate((0.01, 0.2, 0.35, 0.4), 1)]
+    settings = {"server_epochs": 50, "iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
+    cells = [result("fedavg", 0.4, history=history, rounds=4), result("fedol", 0.3, **settings)]
+    (panel,) = curves.figures(cells)
+    (line,) = panel["lines"]
+    assert line["passes_fedol"] == 3 and [p["mean"] for p in line["rounds"]] == [0.01, 0.2, 0.35, 0.4]
+    assert panel["fedol"]["mean"] == 0.3 and panel["paper_fedol"] == pytest.approx(0.298)
+    assert len(line["paper"]) == 15
+
+
+def test_the_papers_table_is_complete():
+    for partition in ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20"):
+        for method in paper.ROWS:
+            assert paper.one_round("cifar100", partition, method) is not None
+    assert paper.one_round("digits", "dirichlet:1", "fedol") is None
+    assert paper.one_round("cifar100", "dirichlet:1", "feddf-probs") is None
+    assert paper.one_round("cifar100", "dirichlet:1", "fedol") == (pytest.approx(0.372), pytest.approx(0.017))
+
+
+def test_curves_of_other_settings_are_not_mixed():
+    def curve(length, **settings):
+        history = [{"round": n, "accuracy": 0.1 * length} for n in range(1, length + 1)]
+        return result("feddf", 0.1 * length, history=history, rounds=length, server_epochs=50, **settings)
+
+    cells = [curve(2, feedback_epochs=20), curve(3, feedback_epochs=20), curve(2, feedback_epochs=5)]
+    (panel,) = curves.figures(cells)
+    assert sorted(len(line["rounds"]) for line in panel["lines"]) == [2, 3]
+    assert panel["fedol"] is None and all(line["passes_fedol"] is None for line in panel["lines"])
+
+
+def test_fedol_stands_beside_the_rounds_with_their_epochs():
+    other = {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
+    cells = [result("feddf", 0.2, history=[{"round": 1, "accuracy": 0.2}] * 2, rounds=2, server_epochs=50)]
+    cells += [result("fedol", 0.3, server_epochs=50, **other), result("fedol", 0.4, server_epochs=10, **other)]
+    assert curves.figures(cells)[0]["fedol"]["mean"] == 0.3

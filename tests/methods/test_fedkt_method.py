@@ -1,0 +1,124 @@
+"""FedKT: subsets, teachers' votes, students, consistent voting, and what is sent."""
+
+import pytest
+import torch
+
+from fedol.errors import FedolError, InputError
+from fedol.knowledge import Knowledge
+from fedol.methods import Distillation, find
+from fedol.methods.fedkt import Ensembles, load_labels, save_labels, students
+from fedol.methods.teacher import one_hot
+from fedol.server import Architecture
+from fedol.task import Task
+from fedol.training import Fit, Job, Normalisation, Recipe, drive
+
+CPU, PLAIN = torch.device("cpu"), Normalisation((0.0,), (1.0,))
+ARCHITECTURE = Architecture("mlp", ("a", "b", "c"), (1, 4, 4), 2, PLAIN)
+
+
+def students_of(client, *labels):
+    hard = [one_hot(torch.tensor(row), 3) for row in labels]
+    return [Knowledge.from_probabilities(p.float(), client=client) for p in hard]
+
+
+def voted(*knowledge):
+    answer = find("fedkt")([item for group in knowledge for item in group], Distillation()).targets(1, None)
+    assert set(answer.soft.unique().tolist()) <= {0.0, 1.0}
+    return answer.soft.argmax(1).tolist(), answer.record["fallback"]
+
+
+def test_a_client_counts_only_where_its_students_agree():
+    # Sample 0: clients 0 and 1 contradict themselves, client 2 says 2 twice and wins against four plain votes for 1.
+    # Sample 1: clients 0 and 1 say 1 consistently (4 votes) against client 2's 0 (2 votes).
+    labels, fallback = voted(
+        students_of("0", [1, 1], [0, 1]), students_of("1", [1, 1], [0, 1]), students_of("2", [2, 0], [2, 0])
+    )
+    assert labels == [2, 1] and fallback == 0.0
+
+
+def test_without_any_consistent_client_the_plain_majority_decides():
+    labels, fallback = voted(
+        students_of("0", [1, 0], [2, 0]), students_of("1", [2, 0], [0, 0]), students_of("2", [1, 0], [2, 0])
+    )
+    assert labels == [2, 0] and fallback == 0.5
+
+
+def test_a_tie_goes_to_the_lowest_class():
+    assert voted(students_of("0", [2], [2]), students_of("1", [1], [1]))[0] == [1]
+
+
+def private(count=23):
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (count, 1, 4, 4), dtype=torch.uint8, generator=generator)
+    return Job("client 0", ARCHITECTURE.build(1), images, torch.arange(count) % 3, PLAIN, Recipe(1, 8), seed=5)
+
+
+def jobs_of(job, ensembles, public):
+    """Drive the client side by hand; nothing is trained."""
+    process, seen = students(job, ARCHITECTURE, public, CPU, ensembles), []
+    try:
+        wanted = next(process)
+        while True:
+            seen.append(wanted)
+            wanted = process.send(Fit(wanted, (0.0,), 1.0, "none"))
+    except StopIteration as end:
+        return seen, end.value
+
+
+def test_every_partition_uses_every_sample_once_and_partitions_differ():
+    public = torch.zeros(6, 1, 4, 4, dtype=torch.uint8)
+    job = private()
+    seen, (taught, seconds) = jobs_of(job, Ensembles(2, 5), public)
+    assert [len(j.images) for j in seen] == [5, 5, 5, 4, 4, 6, 5, 5, 5, 4, 4, 6]
+    assert seconds == 12.0 and [j.model for j in (seen[5], seen[11])] == taught
+    for part in (seen[:5], seen[6:11]):
+        together = torch.cat([j.images for j in part]).flatten(1)
+        assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, job.images.flatten(1).tolist()))
+    assert not torch.equal(seen[0].images, seen[6].images)
+    assert len({j.seed for j in seen}) == 12  # every training shuffles its own way
+
+
+def test_students_learn_the_majority_of_their_teachers():
+    public = torch.randint(0, 256, (9, 1, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
+    seen, _ = jobs_of(private(), Ensembles(1, 3), public)
+    predictions = torch.stack([j.model(PLAIN(public)).argmax(1) for j in seen[:3]])
+    majority = [torch.bincount(column, minlength=3).argmax().item() for column in predictions.T]
+    assert seen[3].targets.tolist() == majority and torch.equal(seen[3].images, public)
+
+
+@pytest.mark.parametrize(("count", "subsets"), [(2, 1), (5, 2), (10, 5)])
+def test_a_small_client_has_as_many_teachers_as_leave_each_two_samples(count, subsets):
+    seen, _ = jobs_of(private(count), Ensembles(1, 5), torch.zeros(4, 1, 4, 4, dtype=torch.uint8))
+    assert len(seen) == subsets + 1 and min(len(j.images) for j in seen) >= 2
+
+
+def test_a_failed_teacher_is_an_error():
+    process = students(private(), ARCHITECTURE, torch.zeros(4, 1, 4, 4, dtype=torch.uint8), CPU)
+    first = next(process)
+    with pytest.raises(FedolError, match="diverged"):
+        process.send(Fit(first, (), 0.0, "none", "client 0 diverged."))
+
+
+def test_it_trains():
+    ((_, (taught, seconds)),) = drive(
+        [students(private(), ARCHITECTURE, torch.zeros(4, 1, 4, 4, dtype=torch.uint8), CPU, Ensembles(1, 2))], CPU
+    )
+    assert len(taught) == 1 and seconds > 0
+
+
+def test_what_is_sent_is_a_byte_per_student_and_sample(tmp_path):
+    import numpy as np
+
+    task = Task.of(np.zeros((500, 1, 4, 4), dtype=np.uint8), [str(c) for c in range(3)])
+    labels = torch.randint(3, (2, 500))
+    save_labels(tmp_path / "a", labels)
+    assert 1000 <= (tmp_path / "a").stat().st_size < 1300
+    back = list(load_labels(tmp_path / "a", task, "client 4"))
+    assert [k.client for k in back] == ["client 4"] * 2
+    assert torch.equal(torch.stack([k.log_probs.argmax(1) for k in back]), labels)
+    save_labels(tmp_path / "b", torch.randint(3, (2, 400)))
+    with pytest.raises(InputError, match="does not answer the task"):
+        list(load_labels(tmp_path / "b", task, "client 4"))
+    (tmp_path / "c").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match="not a readable file"):
+        list(load_labels(tmp_path / "c", task, "client 4"))

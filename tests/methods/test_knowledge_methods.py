@@ -1,0 +1,174 @@
+"""Every knowledge method against cases small enough to compute by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedol import methods
+from fedol.errors import InputError
+from fedol.knowledge import Knowledge
+from fedol.methods import Distillation
+from fedol.methods.fedhkt import agreeing, clusters, distances
+from fedol.voting import entropy
+
+# Two samples, three classes, three clients.
+A = [[0.8, 0.1, 0.1], [0.2, 0.2, 0.6]]
+B = [[0.6, 0.3, 0.1], [0.1, 0.7, 0.2]]
+C = [[0.1, 0.8, 0.1], [1 / 3, 1 / 3, 1 / 3]]
+
+
+def knowledge(*clients):
+    return [Knowledge.from_probabilities(np.array(p), client=f"client {k}") for k, p in enumerate(clients)]
+
+
+def target(name, *clients):
+    teacher = methods.find(name)(knowledge(*clients), Distillation())
+    assert teacher.iterations == 1
+    answer = teacher.targets(1, None)
+    assert answer.soft.dtype == torch.float32 and not answer.restart
+    return answer
+
+
+def test_feddf_is_the_softmax_of_the_mean_logits():
+    expected = np.exp(np.log([A, B, C]).mean(0))
+    expected /= expected.sum(1, keepdims=True)
+    assert target("feddf", A, B, C).soft.numpy() == pytest.approx(expected, abs=1e-6)
+
+
+def test_feddf_is_the_same_for_logits_and_for_log_probabilities():
+    logits = [torch.randn(7, 5, generator=torch.Generator().manual_seed(k)) for k in range(4)]
+    raw = torch.softmax(torch.stack(logits).double().mean(0), 1)
+    clients = [Knowledge.from_logits(z) for z in logits]
+    assert torch.allclose(methods.find("feddf")(clients, Distillation()).targets(1, None).soft.double(), raw, atol=1e-6)
+
+
+def test_feddf_probs_is_the_mean_of_probabilities():
+    assert target("feddf-probs", A, B, C).soft.numpy() == pytest.approx(np.mean([A, B, C], 0), abs=1e-6)
+
+
+def test_mixture_weights_by_confidence():
+    p = np.array([A, B, C])
+    weight = np.exp(-entropy(p))
+    expected = (weight[..., None] * p).sum(0) / weight.sum(0)[:, None]
+    assert target("mixture", A, B, C).soft.numpy() == pytest.approx(expected, abs=1e-6)
+
+
+def test_fedhkt_with_a_group_per_client_is_the_mixture():
+    few = target("fedhkt", A, B, C)
+    assert few.record["groups"] == 3
+    assert torch.allclose(few.soft, target("fedhkt-k", A, B, C).soft)
+
+
+def test_fedhkt_lets_similar_clients_speak_as_one():
+    # Six clients, five groups: the two equal ones are merged, so four of them weigh as much as one would.
+    rng = np.random.default_rng(0)
+    others = [rng.dirichlet(np.ones(3) * 0.3, size=2) for _ in range(4)]
+    merged = target("fedhkt", A, A, *others)
+    assert merged.record["groups"] == 5
+    assert torch.allclose(merged.soft, target("mixture", A, *others).soft, atol=1e-6)
+
+
+def test_average_linkage_and_distance_agree_with_scipy():
+    hierarchy = pytest.importorskip("scipy.cluster.hierarchy")
+    spatial = pytest.importorskip("scipy.spatial.distance")
+    rng = np.random.default_rng(1)
+    for count in (1, 3, 5, 12):
+        rows = rng.dirichlet(np.ones(8), size=12)
+        mine = distances(rows)
+        assert mine == pytest.approx(spatial.squareform(spatial.pdist(rows, "jensenshannon")), abs=1e-9)
+        tree = hierarchy.linkage(spatial.squareform(mine, checks=False), "average")
+        theirs, ours = hierarchy.fcluster(tree, count, "maxclust"), clusters(mine, count)
+        same = np.equal.outer(theirs, theirs)
+        assert (same == np.equal.outer(ours, ours)).all()
+
+
+def test_the_distance_of_certain_and_equal_rows_is_a_number():
+    found = distances(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+    assert found[0, 1] == 0 and found[0, 2] == pytest.approx(np.sqrt(np.log(2)))
+
+
+def test_fedhkt_feedback_is_where_server_and_teacher_agree():
+    server = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
+    teacher = torch.tensor([[0.6, 0.4], [0.8, 0.2], [0.9, 0.1]])
+    assert agreeing(server, teacher).tolist() == [True, False, True]
+
+
+def test_fedet_by_hand():
+    z = np.log(np.array([A, B, C]))
+    variance = z.var(2)  # [clients, samples]
+    pooled = (variance[..., None] * z).sum(0)
+    consensus = pooled.argmax(1)
+    expected = np.eye(3)[consensus]
+    for n in range(2):
+        dissenters = [k for k in range(3) if z[k, n].argmax() != consensus[n] and variance[k, n] > 0]
+        if dissenters:
+            weights = variance[dissenters, n] / variance[dissenters, n].sum()
+            s = np.exp((weights[:, None] * z[dissenters, n]).sum(0))
+            expected[n] += 0.05 * s / s.sum()
+    assert target("fedet", A, B, C).soft.numpy() == pytest.approx(expected, abs=1e-6)
+    assert consensus[0] == 0 and target("fedet", A, B, C).soft[0].sum() == pytest.approx(1.05)
+
+
+def test_fedet_drops_the_diversity_term_where_nobody_dissents():
+    answer = target("fedet", A, B)
+    # Both say class 0 of the first sample; they differ on the second.
+    assert answer.soft[0].tolist() == [1.0, 0.0, 0.0]
+    assert answer.soft[1].sum() == pytest.approx(1.05)
+    assert answer.record["dissent"] == 0.5
+
+
+def test_fedet_with_clients_that_know_nothing_is_still_a_number():
+    flat = [[1 / 3] * 3, [1 / 3] * 3]
+    assert torch.isfinite(target("fedet", flat, flat).soft).all()
+
+
+def test_mine_takes_the_surest_client():
+    assert target("mine", A, B, C).soft.numpy() == pytest.approx(np.array([A[0], B[1]]), abs=1e-6)
+    assert target("mine-hard", A, B, C).soft.tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
+def test_mine_ties_go_to_the_earlier_client():
+    mirrored = [[0.1, 0.1, 0.8]] * 2
+    assert target("mine", [A[0]] * 2, mirrored).soft.numpy() == pytest.approx(np.array([A[0]] * 2), abs=1e-6)
+
+
+def test_the_two_controls_of_fedol():
+    clients, settings = knowledge(A, B, C), Distillation(iterations=3, rho=1.0)
+    mixture = methods.find("mixture")(clients, settings).targets(1, None).soft
+    without = methods.find("fedol-tau0")(clients, settings)
+    assert without.iterations == 3 and torch.allclose(without.targets(2, mixture).soft, mixture)
+    restarted, plain = methods.find("fedol-reinit")(clients, settings), methods.find("fedol")(clients, settings)
+    assert restarted.targets(2, mixture).restart and not plain.targets(2, mixture).restart
+    assert torch.equal(restarted.targets(2, mixture).soft, plain.targets(2, mixture).soft)
+
+
+@pytest.mark.parametrize("name", list(methods.METHODS))
+def test_no_client_is_an_error(name):
+    with pytest.raises(InputError):
+        methods.find(name)([], Distillation()).targets(1, None)
+
+
+@pytest.mark.parametrize("name", list(methods.METHODS))
+def test_knowledge_may_be_a_re_iterable_stream_of_one_client_at_a_time(name):
+    class Stream:
+        def __iter__(self):
+            return iter(knowledge(A, B, C))
+
+    streamed = methods.find(name)(Stream(), Distillation()).targets(1, None).soft
+    assert torch.equal(streamed, methods.find(name)(knowledge(A, B, C), Distillation()).targets(1, None).soft)
+
+
+def test_the_documented_way_to_add_a_method_works(monkeypatch):
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
+    code = page.split("```python")[1].split("```")[0]
+    assert len(code.strip().splitlines()) <= 20
+    room = {}
+    exec(code, room)
+    monkeypatch.setitem(methods.METHODS, "geometric", room["geometric"])
+    expected = np.exp(2 * np.log([A, B, C]).mean(0))
+    assert target("geometric", A, B, C).soft.numpy() == pytest.approx(
+        expected / expected.sum(1, keepdims=True), abs=1e-6
+    )
+    assert "geometric" in methods.names() and methods.title("geometric") == "geometric"

@@ -1,0 +1,63 @@
+"""Settings: presets, a TOML file, single settings, and what the configuration's hash says."""
+
+import dataclasses
+from pathlib import Path
+
+from torch import nn
+
+from fedol.config import PRESETS, RunConfig, configure
+
+
+class Net(nn.Module):
+    pass
+
+
+def test_the_default_is_the_quick_job() -> None:
+    assert configure() == configure("quick") == RunConfig()
+    assert (RunConfig().dataset, RunConfig().clients, RunConfig().iterations) == ("digits", 10, 10)
+
+
+def test_the_paper_preset_is_the_papers_settings() -> None:
+    paper = configure("paper")
+    assert (paper.dataset, paper.clients, paper.public) == ("cifar100", 10, 5000)
+    assert (paper.epochs, paper.batch_size, paper.lr) == (50, 64, 1e-3)
+    assert (paper.iterations, paper.tau, paper.rho, paper.rho_step) == (10, 0.2, 0.1, 0.05)
+    assert (paper.client_models, paper.server_model) == (("resnet11", "resnet20"), "resnet56")
+
+
+def test_preset_then_file_then_single_settings(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('preset = "paper"\ntau = 0.5\nrho-step = 0.1\nclient_models = ["mlp", "cnn"]\n')
+    config = configure(file=file, overrides={"tau": 0.9})
+    assert config.public == PRESETS["paper"]["public"]  # from the preset that the file names
+    assert (config.rho_step, config.client_models) == (0.1, ("mlp", "cnn"))  # from the file
+    assert config.tau == 0.9  # given last
+    assert configure("quick", file).public == RunConfig().public  # a preset given beside the file wins over its own
+    assert configure("quick", file).tau == 0.5
+
+
+def test_models_are_dealt_in_turn() -> None:
+    config = RunConfig(client_models="resnet11, resnet20,")  # type: ignore[arg-type]
+    assert config.client_models == ("resnet11", "resnet20")
+    assert [config.client_model(k) for k in range(5)] == ["resnet11", "resnet20", "resnet11", "resnet20", "resnet11"]
+    assert RunConfig(client_models=Net).client_models == (Net,)  # type: ignore[arg-type]
+
+
+def test_every_setting_counts_in_the_hash() -> None:
+    base = RunConfig()
+    other: dict[str, object] = {"data_dir": "x", "client_models": ("mlp",), "server_model": "mlp"}
+    other |= {
+        "parameter_model": "mlp",
+        "method": "feddf",
+        "codec": "float32",
+        "server_epochs": 3,
+        "rho": 0.5,
+        "rho_step": 0.1,
+    }
+    for field in dataclasses.fields(RunConfig):
+        value = getattr(base, field.name)
+        if field.name not in other:
+            other[field.name] = f"{value}x" if isinstance(value, str) else value + 1
+        assert dataclasses.replace(base, **{field.name: other[field.name]}).hash != base.hash, field.name
+    assert RunConfig().hash == base.hash
+    assert RunConfig(server_model=Net).as_json()["server_model"] == f"{__name__}:Net"

@@ -1,0 +1,122 @@
+"""Everything that README shows works, and every number in it comes from a committed record."""
+
+import io
+import json
+import re
+import runpy
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from fedol.cli import main
+from fedol.report.tables import run_table
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = [
+    line.split("  #")[0].strip() for block in blocks("sh") for line in block.splitlines() if line[:5] == "fedol"
+]
+
+
+def run_main(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", shlex.split(command))
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+
+
+def test_there_is_something_to_check() -> None:
+    assert (len(blocks("python")), len(COMMANDS)) == (3, 6)
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=["five lines", "own", "distill"])
+def test_python(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "script.py").write_text(block)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path("script.py", run_name="__main__")
+    numbers = [float(word) for word in re.findall(r"\d\.\d+(?:e-\d+)?", capsys.readouterr().out)]
+    assert numbers
+    assert all(0 <= number <= 1 for number in numbers)
+    if "against" in block:
+        assert numbers[0] > numbers[1] + 0.2  # the server against the mean of the clients
+    if "distill" in block:
+        assert numbers[0] > 0.85
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("fedol run")])
+def test_fedol_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every option is one; the federation itself, which takes minutes or data, is not run."""
+
+    class Reached(Exception):
+        pass
+
+    def simulate(config: Any, **_: Any) -> None:
+        assert config.as_json()
+        raise Reached
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.toml").write_text("tau = 0.3\n")
+    monkeypatch.setattr("fedol.federation.simulation.run", simulate)
+    with pytest.raises(Reached):
+        run_main(command, monkeypatch)
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("fedol run")])
+def test_other_commands(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_main(command, monkeypatch)
+    assert (tmp_path / "heat.png").exists()
+
+
+def test_data_and_models_of_ones_own_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, size=200)
+    x = (80 * y[:, None, None] + rng.integers(0, 100, size=(200, 6, 6))).astype(np.uint8)
+    np.savez("data.npz", train_x=x, train_y=y, test_x=x[:50], test_y=y[:50])
+    (tmp_path / "nets.py").write_text(
+        "from torch import nn\n"
+        "def Small(classes, shape): return nn.Sequential(nn.Flatten(), nn.Linear(36, classes))\n"
+        "def Large(classes): return nn.Sequential(nn.Flatten(), nn.Linear(36, 99), nn.ReLU(), nn.Linear(99, classes))\n"
+    )
+    options = "--public 50 --clients 2 --partition iid --epochs 5 --iterations 2 --device cpu --json"
+    models = "--client-models mlp,nets.py:Small --server-model nets.py:Large"
+    run_main(f"fedol run --dataset data.npz {models} {options}", monkeypatch)
+    summary = json.loads(capsys.readouterr().out)
+    assert [client["model"] for client in summary["clients"]] == ["mlp", "nets.py:Small"]
+    assert summary["server"]["parameters"] == 36 * 99 + 99 + 99 * 2 + 2
+
+
+def test_the_table_is_that_of_the_committed_record() -> None:
+    record = json.loads((ROOT / "results" / "quick.json").read_text())
+    assert {"command", "commit", "seed", "device", "versions"} <= set(record["provenance"])
+    assert not record["provenance"]["commit"].endswith("-dirty")
+    printed = io.StringIO()
+    Console(file=printed, width=80).print(run_table(record))
+    shown = "\n".join(line.rstrip() for line in printed.getvalue().splitlines())
+    assert shown in README
+    best = max(client["accuracy"] for client in record["clients"])
+    assert record["server"]["accuracy"] > best
+    assert record["seconds"] < 60  # a record of the past, which README's "under a minute" quotes
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", README) if not link.startswith("https://")]
+    assert links
+    for link in links:
+        assert (ROOT / link).exists(), link

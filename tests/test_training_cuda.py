@@ -1,0 +1,157 @@
+"""The CUDA engine; skipped where there is no GPU. On one: ``pytest tests/test_training_cuda.py``."""
+
+import copy
+from threading import Event
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fedol.models import blocks, create
+from fedol.training import Job, Normalisation, Recipe, fit
+from fedol.training.loop import train
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+DEVICE = torch.device("cuda")
+NORMALISE = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+
+
+def job(
+    name: str = "a", model: nn.Module | str = "resnet11", samples: int = 700, seed: int = 0, **recipe: object
+) -> Job:
+    """Classes that can be learnt: the brightness of the image tells them."""
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.randint(10, (samples,), generator=generator)
+    noise = torch.randint(60, (samples, 3, 16, 16), generator=generator)
+    images = (noise + 19 * labels[:, None, None, None]).to(torch.uint8)
+    if isinstance(model, str):
+        model = create(model, classes=10, shape=(3, 16, 16), width=16, seed=seed)
+    return Job(name, model, images, labels, NORMALISE, Recipe(**{"epochs": 3, **recipe}), seed)  # type: ignore[arg-type]
+
+
+def weights(model: nn.Module) -> list[Tensor]:
+    return [value.detach().cpu() for value in model.state_dict().values()]
+
+
+def relative(found: Tensor, wanted: Tensor) -> float:
+    return float((found.detach().double() - wanted.detach()).norm() / wanted.detach().norm().clamp_min(1e-12))
+
+
+@pytest.mark.parametrize("shape", [(64, 16, 32), (64, 64, 16), (64, 256, 8), (64, 24, 7), (8, 1024, 4), (3, 40, 5)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("relu", [False, True])
+def test_fused_norm_equals_float64(shape: tuple[int, int, int], dtype: torch.dtype, residual: bool, relu: bool) -> None:
+    samples, channels, side = shape
+    generator = torch.Generator("cuda").manual_seed(sum(shape))
+
+    def draw(*size: int) -> Tensor:
+        return torch.randn(*size, device=DEVICE, generator=generator)
+
+    x = (2 * draw(samples, channels, side, side) + 5 * draw(1, channels, 1, 1)).to(dtype).requires_grad_()
+    extra = draw(samples, channels, side, side).to(dtype).requires_grad_() if residual else None
+    norm = nn.BatchNorm2d(channels).to(DEVICE)
+    norm.weight.data.copy_(draw(channels).abs() + 0.5)
+    norm.bias.data.copy_(draw(channels))
+    exact = copy.deepcopy(norm).double()
+    upstream = draw(samples, channels, side, side).to(dtype)
+
+    y = blocks.fused_kernels().norm_act(norm, x, extra, relu)
+    y.backward(upstream)
+    x64 = x.detach().double().requires_grad_()
+    extra64 = extra.detach().double().requires_grad_() if extra is not None else None
+    y64 = exact(x64) + (0 if extra64 is None else extra64)
+    kept = (y > 0) if relu else torch.ones_like(y, dtype=torch.bool)  # where rounding decides the sign, ours does
+    (y64 * kept).backward(upstream.double())
+
+    tolerance = 1e-2 if dtype == torch.bfloat16 else 2e-5
+    pairs = [
+        (y, y64 * kept),
+        (x.grad, x64.grad),
+        (norm.weight.grad, exact.weight.grad),
+        (norm.bias.grad, exact.bias.grad),
+    ]
+    pairs += [(norm.running_mean, exact.running_mean), (norm.running_var, exact.running_var)]
+    if extra is not None and extra64 is not None:
+        pairs.append((extra.grad, extra64.grad))
+    for found, wanted in pairs:
+        assert relative(found, wanted) < tolerance
+
+
+def test_company_changes_no_bit() -> None:
+    (alone,) = fit([job("a", "resnet20")], DEVICE)
+    others = [job(f"b{k}", samples=400 + 37 * k, seed=k) for k in range(4)]
+    together = {result.job.name: result for result in fit([*others, job("a", "resnet20")], DEVICE)}
+    assert alone.losses == together["a"].losses
+    assert all(map(torch.equal, weights(alone.job.model), weights(together["a"].job.model)))
+
+
+@pytest.mark.parametrize("augment", [False, True])
+def test_same_curve_as_the_plain_float32_loop(augment: bool) -> None:
+    (ours,) = fit([job(augment=augment, epochs=8)], DEVICE)
+    plain = train(job(augment=augment, epochs=8), DEVICE, lambda epoch: None, Event())
+    assert ours.path.startswith("CUDA graph") and plain.path == "plain loop"
+    assert abs(ours.losses[0] - plain.losses[0]) < 0.03 * plain.losses[0]
+    for a, b in zip(ours.losses, plain.losses, strict=True):
+        assert abs(a - b) < 0.1 * plain.losses[0]
+    assert ours.losses[-1] < ours.losses[0] / 2
+    counters = [key for key in ours.job.model.state_dict() if key.endswith("num_batches_tracked")]
+    assert all(ours.job.model.state_dict()[key] == plain.job.model.state_dict()[key] for key in counters)
+
+
+def test_a_second_job_of_the_same_model_continues_with_a_fresh_optimiser() -> None:
+    first = job(epochs=2)
+    (one,) = fit([first], DEVICE)
+    state = copy.deepcopy(first.model.state_dict())
+    again = Job("again", first.model, first.images, first.targets, NORMALISE, first.recipe, 7)
+    fresh = job("again", epochs=2)
+    fresh.model.load_state_dict({key: value.cpu() for key, value in state.items()})
+    separate = Job("again", fresh.model, first.images, first.targets, NORMALISE, first.recipe, 7)
+    (continued,) = fit([again], DEVICE)
+    (expected,) = fit([separate], DEVICE)
+    assert continued.losses == expected.losses
+    assert one.losses[-1] > continued.losses[-1]
+
+
+class Waits(nn.Module):
+    """Makes the host wait for the GPU: no graph can hold it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(768, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear(x.flatten(1))
+        return out * float(out.detach().abs().max().item() >= 0)
+
+
+class Dropout(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Flatten(), nn.Dropout(0.5), nn.Linear(768, 10))
+
+
+class Broken(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(768, 10))
+        nn.init.constant_(self[1].weight, float("nan"))
+
+
+def test_fallbacks_say_their_path_and_a_broken_model_stops_alone() -> None:
+    jobs = [job("waits", Waits()), job("dropout", Dropout()), job("broken", Broken()), job("good")]
+    results = {result.job.name: result for result in fit(jobs, DEVICE)}
+    assert results["waits"].path == "plain loop: it makes the host wait for the GPU"
+    assert results["dropout"].path == "plain loop: its layers draw random numbers"
+    assert results["broken"].error is not None and "broken diverged" in results["broken"].error
+    assert results["good"].path.startswith("CUDA graph") and results["good"].error is None
+    assert results["waits"].losses[-1] < results["waits"].losses[0]
+
+
+def test_proximal_term_pulls_to_the_start() -> None:
+    moved = []
+    for strength in (0.0, 10.0):
+        work = job(proximal=strength)
+        before = [p.detach().clone() for p in work.model.parameters()]
+        list(fit([work], DEVICE))
+        after = [p.detach().cpu() for p in work.model.parameters()]
+        moved.append(sum(float((a - b).norm()) for a, b in zip(after, before, strict=True)))
+    assert moved[1] < moved[0] / 2

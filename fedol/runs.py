@@ -9,7 +9,10 @@
     epoch.safetensors           the last epoch of an iteration under way, where every epoch is kept
     model.safetensors           the final server model
     metrics.jsonl               one line per finished stage
+    evaluation.json, evidence.json, public.png
+                                what the report shows beside the summary (``fedol.federation.account``)
     summary.json                the result
+    report.html                 the result to look at; made of the files above by ``fedol report``
 
 Starting the same run again skips what is finished; a changed configuration is refused.
 """

@@ -142,6 +142,11 @@ def _entropy(p: Tensor) -> Tensor:
     return h
 
 
+def entropy_rank(h: Tensor) -> Tensor:
+    """How many samples have a strictly lower entropy: below n exactly where h is at or below the n-th lowest."""
+    return torch.searchsorted(h.sort().values, h - TIE * h.abs(), side="left")
+
+
 def _blank(p: Tensor) -> list[Ballot]:
     """Storage for the next ballots in one piece.
 
@@ -157,9 +162,7 @@ def _blank(p: Tensor) -> list[Ballot]:
 
 
 def _fill(ballot: Ballot, p: Tensor) -> Ballot:
-    h = _entropy(p)
-    # rank < n exactly where h is at or below the n-th lowest entropy, ties included.
-    ballot.rank.copy_(torch.searchsorted(h.sort().values, h - TIE * h.abs(), side="left"))
+    ballot.rank.copy_(entropy_rank(_entropy(p)))
     ballot.vote.copy_(p.argmax(-1))
     ballot.confidence.copy_(p.mean(0))
     return ballot

@@ -15,6 +15,8 @@ from fedol.data import Dataset
 from fedol.errors import FedolError
 from fedol.evaluation import accuracy, evaluate_clients, pseudo_label_accuracy, summary_statistics
 from fedol.federation import schemes
+from fedol.federation.account import account_for_labels, account_for_tests
+from fedol.federation.predictions import Predictions
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import guarded
 from fedol.files import read_json, write_json
@@ -65,7 +67,12 @@ def run(
     else:
         config = changed(config, settings)
     folder = Path(out) if out is not None else Path("runs") / f"{Path(config.dataset).stem}-{config.hash}"
-    return Simulation(config, folder, own).run(on_epoch, on_stage)
+    result = Simulation(config, folder, own).run(on_epoch, on_stage)
+    if not (folder / "report.html").exists():
+        from fedol.report.pages import write_report
+
+        write_report(folder)
+    return result
 
 
 class Simulation:
@@ -133,6 +140,8 @@ class Simulation:
         for model in models:
             model.device = here.device
         accuracies, ensemble = evaluate_clients(models, here.data.test)
+        if server is not None:
+            self._account(server, models[int(np.argmax(accuracies))])
         sends = self.config.method != LOCAL
         clients = [
             {
@@ -156,6 +165,15 @@ class Simulation:
             "history": [] if server is None else [self._diagnose(record) for record in server.history],
             "device": str(here.device),
         }
+
+    def _account(self, server: ServerModel, best: ServerModel) -> None:
+        """What the report shows beside the summary; votes only where clients send predictions."""
+        here = self.scenario
+        account_for_tests(self.folder, {"server": server, "best_client": best}, here.data.test)
+        if type(self.scheme) is Predictions:
+            uploads = self.scheme.uploads([self.folder.knowledge(k) for k in range(self.config.clients)])
+            public, truth = here.data.public, here.data.public_labels
+            account_for_labels(self.folder, uploads, self.config.clients, server, public, self.config.seed, truth)
 
     def _describe_server(self, server: ServerModel) -> dict[str, Any]:
         test = self.scenario.data.test

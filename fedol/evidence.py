@@ -1,0 +1,83 @@
+"""Why the server believed what it did: a sample of the public images with every client's vote, and how labels changed.
+
+The rule of the sample: images are drawn uniformly without replacement by the run's seed, so that what is seen is what
+is typical; at most ``IMAGES``, fewer where there are so many clients that ``PAIRS`` of image and client are reached.
+Shares are stored in thousandths: whole numbers keep the file small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedol.knowledge import Knowledge
+from fedol.seeding import numpy_generator
+from fedol.server import ServerModel
+from fedol.voting import baseline_count, class_confidence, entropy, entropy_rank
+
+IMAGES, FEWEST, PAIRS = 240, 24, 20_000
+
+
+def choose(samples: int, clients: int, seed: int) -> np.ndarray:
+    """Which public images to show, in their order."""
+    count = min(samples, IMAGES, max(FEWEST, PAIRS // max(1, clients)))
+    return np.sort(numpy_generator(seed, "evidence").permutation(samples)[:count])
+
+
+def gather(
+    shown: np.ndarray,
+    uploads: Iterable[Knowledge],
+    votes: Sequence[Mapping[str, Tensor]],
+    server: ServerModel,
+    public: np.ndarray,
+    truth: np.ndarray | None = None,
+) -> dict[str, Any]:
+    """The evidence as plain values.
+
+    ``votes`` are the pseudo-labels of each iteration, where the method has any; ``truth`` the withheld labels, where
+    there are any: they are shown beside the others, nothing was chosen by them.
+    """
+    counts = [baseline_count(record["rho"], len(public)) for record in server.history if "rho" in record]
+    final = server.predict_log_proba(public).exp()
+    names, agreement, opinions, weights = [], [], [], []
+    mixture = torch.zeros(len(shown), final.shape[1], dtype=torch.float64)
+    for client in uploads:
+        probs = client.probabilities().double()
+        vote, h = probs.argmax(1), torch.as_tensor(entropy(probs))
+        names.append(client.client)
+        agreement.append((vote == final.argmax(1)).double().mean().item())
+        opinions.append(_opinion(probs, vote, h, counts)[:, shown])
+        weights.append(torch.exp(-h)[shown])
+        mixture += weights[-1][:, None] * probs[shown]
+    total = torch.stack(weights).sum(0)
+    shares = (torch.stack(weights) / total * 1000).round().long()  # λ of Eq. 12
+    each = torch.stack(opinions, 1).long()  # [4, clients, shown]
+    each = torch.cat([each[:2], shares[None], each[2:]])
+    samples = []
+    for row, index in enumerate(shown.tolist()):
+        sample: dict[str, Any] = {"index": index, "truth": None if truth is None else int(truth[index])}
+        sample |= {"server": _top(final[index]), "mixture": _top(mixture[row] / total[row])}
+        sample["labels"] = [int(vote["labels"][index]) for vote in votes]
+        sample["score"] = [round(1000 * float(vote["score"][index])) for vote in votes]
+        sample["voters"] = [int(vote["voters"][index]) for vote in votes]
+        # of each client: class, confidence, λ, C² of that class, the first iteration in which it counts as sure
+        sample["votes"] = each[:, :, row].T.tolist()
+        samples.append(sample)
+    return {"of": len(public), "iterations": len(votes), "clients": names, "agreement": agreement, "samples": samples}
+
+
+def _opinion(probs: Tensor, vote: Tensor, h: Tensor, counts: Sequence[int]) -> Tensor:
+    """Class, confidence, C² of the class and the first iteration at or below the entropy baseline, [4, N]."""
+    own = torch.as_tensor(class_confidence(probs[None]))[0]
+    rank = entropy_rank(h)
+    late = [(rank >= count).double() for count in counts]  # the baselines only rise
+    since = torch.stack(late).sum(0) + 1 if late else torch.zeros(len(vote))
+    return torch.stack([vote.double(), probs.amax(1) * 1000, own[vote] * 1000, since]).round()
+
+
+def _top(probs: Tensor) -> list[int]:
+    return [int(probs.argmax()), round(1000 * float(probs.max()))]

@@ -1,0 +1,137 @@
+"""The charts of the reports: small SVG drawings whose colours come from the page, so that they follow its theme."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from fedol.png import encode
+from fedol.report.svg import Plot, drawing, tag, text
+
+MOST_CELLS = 4_000  # of a heat map that is drawn cell by cell; a larger one is an image
+
+
+def heat_map(counts: np.ndarray, classes: Sequence[str], clients: Sequence[str]) -> Markup:
+    """Client × class: how many private samples, darker for more."""
+    title = f"Private samples of {len(clients)} clients by class; the largest share is {counts.max():,} samples."
+    shade = np.sqrt(counts / max(1, counts.max()))  # the square root shows small shares too
+    if counts.size > MOST_CELLS:
+        picture = base64.b64encode(encode((255 - 220 * shade[None]).astype(np.uint8))).decode()
+        return tag("img", src=f"data:image/png;base64,{picture}", alt=title, class_="heat-image")
+    wide = max(9.0, min(44.0, 880 / counts.shape[1]))
+    high = 24.0 if len(clients) <= 30 else 14.0
+    numbers = wide >= 26
+    left, top = 78.0, 64.0 if max(map(len, classes)) > 3 or not numbers else 22.0
+    parts = []
+    for k, name in enumerate(clients):
+        parts.append(text(left - 8, top + k * high + high / 2 + 4, _cut(name, 11), "end"))
+        for c, count in enumerate(counts[k].tolist()):
+            x, y = left + c * wide, top + k * high
+            tip = tag("title", f"{name}, {classes[c]}: {count:,}")
+            box = {"x": x, "y": y, "width": wide - 1, "height": high - 1}
+            parts.append(tag("rect", tip, **box, class_="cell", fill_opacity=float(shade[k, c]) * 0.95 + 0.02))
+            if numbers and count:
+                ink = "on-dark" if shade[k, c] > 0.62 else "on-light"
+                parts.append(text(x + wide / 2, y + high / 2 + 4, f"{count}", "middle", ink))
+    for c, name in enumerate(classes):
+        x = left + c * wide + wide / 2
+        if top < 30:
+            parts.append(text(x, top - 8, name, "middle"))
+        elif numbers or len(classes) <= 100:
+            parts.append(
+                tag("text", _cut(name, 10), transform=f"translate({x + 3:.1f},{top - 6:.0f}) rotate(-60)", class_="small")
+            )
+    width, height = left + wide * len(classes) + (30 if top > 30 else 4), top + high * len(clients) + 4
+    return tag("div", drawing(width, height, title), style=f"min-width:{min(width, 900) * 0.8:.0f}px")
+
+
+def iterations(series: dict[str, list[float | None]], steps: Sequence[int]) -> Markup:
+    """Shares over the server's iterations, a line each."""
+    plot = Plot(height=270)
+    parts = plot.percent_axis()
+    last = max(1, len(steps) - 1)
+    for place, step in enumerate(steps):
+        if len(steps) <= 12 or place % math.ceil(len(steps) / 10) == 0:
+            parts.append(text(plot.x(place / last), plot.height - 16, str(step), "middle"))
+    parts.append(text(plot.x(0.5), plot.height - 2, "iteration", "middle"))
+    for number, (name, values) in enumerate(series.items()):
+        points = [(place / last, value) for place, value in enumerate(values) if value is not None]
+        parts.append(plot.path(points, f"line s{number}"))
+        for (x, y), value in zip(points, (v for v in values if v is not None), strict=True):
+            tip = tag("title", f"{name}: {100 * value:.1f} %")
+            parts.append(tag("circle", tip, cx=plot.x(x), cy=plot.y(y), r=3, class_=f"dot s{number}"))
+    words = "; ".join(f"{name} from {_percent(v[0])} to {_percent(v[-1])}" for name, v in series.items())
+    return drawing(plot.width, plot.height, f"Over the iterations: {words}.", *parts)
+
+
+def sizes(points: Sequence[dict[str, Any]]) -> Markup:
+    """Accuracy against model size (logarithmic): every client a dot, the server a larger one."""
+    plot = Plot(height=270)
+    logs = [math.log10(max(1, point["parameters"])) for point in points]
+    low, high = math.floor(min(logs) * 2) / 2 - 0.1, math.ceil(max(logs) * 2) / 2 + 0.1
+    parts = plot.percent_axis()
+    for power in range(math.ceil(low), math.floor(high) + 1):
+        at = (power - low) / (high - low)
+        parts.append(tag("line", x1=plot.x(at), x2=plot.x(at), y1=plot.y(0), y2=plot.y(1), class_="grid"))
+        parts.append(text(plot.x(at), plot.height - 16, _count(10**power), "middle"))
+    parts.append(text(plot.x(0.5), plot.height - 2, "parameters", "middle"))
+    for point, log in zip(points, logs, strict=True):
+        tip = tag("title", f"{point['name']}: {point['parameters']:,} parameters, {100 * point['accuracy']:.1f} %")
+        look = ("dot server", 7) if point["server"] else ("dot client", 4.5)
+        at = (plot.x((log - low) / (high - low)), plot.y(point["accuracy"]))
+        parts.append(tag("circle", tip, cx=at[0], cy=at[1], r=look[1], class_=look[0]))
+        if point["server"]:
+            parts.append(text(at[0] - 11, at[1] + 4, "server", "end", "strong"))
+    return drawing(plot.width, plot.height, "Accuracy on the test set against model size.", *parts)
+
+
+def reliability(calibration: dict[str, Any]) -> Markup:
+    """How right the server is where it is how sure: bars at the diagonal are well calibrated."""
+    plot = Plot(width=420, height=270)
+    bins = calibration["bins"]
+    most, parts = max(entry["count"] for entry in bins), plot.percent_axis()
+    for number, entry in enumerate(bins):
+        if not entry["count"]:
+            continue
+        x, wide = plot.x(number / len(bins)), plot.x(1 / len(bins)) - plot.x(0) - 2
+        top = plot.y(entry["accuracy"])
+        tip = tag("title", f"{entry['count']:,} images: sure to {_percent(entry['confidence'])}, right in "
+                  f"{_percent(entry['accuracy'])}")
+        fade = 0.35 + 0.65 * math.sqrt(entry["count"] / most)
+        box = {"x": x + 1, "y": top, "width": wide, "height": max(1.0, plot.y(0) - top)}
+        parts.append(tag("rect", tip, **box, class_="bar", fill_opacity=fade))
+    parts.append(plot.path([(0, 0), (1, 1)], "diagonal"))
+    for share in (0, 0.5, 1):
+        parts.append(text(plot.x(share), plot.height - 16, f"{100 * share:.0f} %", "middle"))
+    parts.append(text(plot.x(0.5), plot.height - 2, "how sure the server is", "middle"))
+    return drawing(plot.width, plot.height, f"Reliability: expected calibration error {_percent(calibration['ece'])}.", *parts)
+
+
+def dumbbell(first: float, second: float) -> Markup:
+    """Two shares on one line: the first hollow, the second full."""
+    ends = [4 + 112 * share for share in (first, second)]
+    parts = [tag("line", x1=4, x2=116, y1=8, y2=8, class_="grid")]
+    parts.append(tag("line", x1=ends[0], x2=ends[1], y1=8, y2=8, class_="link"))
+    parts += [tag("circle", cx=ends[0], cy=8, r=3.5, class_="hollow"), tag("circle", cx=ends[1], cy=8, r=4, class_="dot server")]
+    return tag("svg", *parts, viewBox="0 0 120 16", class_="mini", aria_hidden="true")
+
+
+def _percent(value: float | None) -> str:
+    return "none" if value is None else f"{100 * value:.1f} %"
+
+
+def _count(value: float) -> str:
+    for unit in ("", "k", "M", "G"):
+        if value < 1000:
+            break
+        value /= 1000
+    return f"{value:g}{unit}"
+
+
+def _cut(words: str, length: int) -> str:
+    return words if len(words) <= length else words[: length - 1] + "…"

@@ -1,0 +1,51 @@
+"""``report.html``: one file that needs nothing else, made of what a run's folder holds."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from fedol import __version__
+from fedol.errors import FedolError
+from fedol.files import write_atomically
+from fedol.report.tables import percent, size
+
+
+def write_report(folder: Path) -> Path:
+    """Make the report of a run or a benchmark (again); a pure function of its folder."""
+    if (folder / "cells").is_dir():
+        from fedol.report.bench_view import bench_view
+
+        page = render("bench.html", bench_view(folder))
+    elif (folder / "summary.json").exists():
+        from fedol.report.run_view import run_view
+
+        page = render("run.html", run_view(folder))
+    else:
+        raise FedolError(f"There is no finished run in {folder}; a run's folder has a summary.json when it is finished.")
+    path = folder / "report.html"
+    write_atomically(path, page.encode())
+    return path
+
+
+def render(template: str, view: dict[str, Any]) -> str:
+    """A template with its values; everything that is not made by our own charts is escaped."""
+    environment = Environment(
+        loader=PackageLoader("fedol.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "bytes": size}
+    environment.globals |= {"inline": _inline, "version": __version__}
+    return environment.get_template(template).render(view)
+
+
+def _inline(name: str) -> Markup:
+    """A style sheet or script of ours, to be part of the page."""
+    return Markup((files("fedol.report") / "templates" / name).read_text(encoding="utf-8"))  # noqa: S704

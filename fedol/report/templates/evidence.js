@@ -1,0 +1,118 @@
+// The public images, their filters, and the votes on the chosen one. Text goes in as text, never as HTML.
+const evidence = JSON.parse(document.getElementById("evidence").textContent);
+const COLUMNS = 16, form = document.getElementById("filters"), grid = document.getElementById("grid");
+const rows = Math.ceil(evidence.samples.length / COLUMNS);
+const sheet = `url(data:image/png;base64,${evidence.sheet})`;
+const share = (value) => `${(value / 10).toFixed(1)} %`;
+const named = (c) => (c < 0 ? "none" : evidence.classes[c]);
+const element = (name, attributes, ...children) => {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+};
+
+// What the server was taught about an image: the last pseudo-label, or the mixture's class where there is none.
+const label = (sample) => {
+  const last = sample.labels.at(-1);
+  return last === undefined || last < 0 ? sample.mixture[0] : last;
+};
+const mayVote = (vote) => evidence.iterations === 0 || vote[4] <= evidence.iterations;
+const facts = evidence.samples.map((sample) => ({
+  label: label(sample),
+  disagree: new Set(sample.votes.filter(mayVote).map((vote) => vote[0])).size > 1,
+  changed: new Set(sample.labels.filter((c) => c >= 0)).size > 1,
+  wrong: sample.truth !== null && label(sample) !== sample.truth,
+}));
+
+const style = document.createElement("style");
+style.textContent = `.thumb{background-image:${sheet};background-size:${COLUMNS * 100}% ${rows * 100}%;` +
+  `aspect-ratio:${evidence.size[0] / COLUMNS}/${evidence.size[1] / rows}}`;
+document.head.append(style);
+const thumb = (position) => {
+  const x = position % COLUMNS, y = Math.floor(position / COLUMNS);
+  const place = `${(100 * x) / (COLUMNS - 1)}% ${rows > 1 ? (100 * y) / (rows - 1) : 0}%`;
+  return element("span", { class: "thumb", style: `background-position:${place}`, "aria-hidden": "true" });
+};
+
+const tiles = evidence.samples.map((sample, position) => {
+  const fact = facts[position], mark = fact.wrong ? "wrong" : fact.disagree ? "disagree" : "";
+  const words = `Image ${sample.index}, label ${named(fact.label)}` + (fact.wrong ? `, truth ${named(sample.truth)}` : "");
+  const tile = element("button", { type: "button", class: `tile ${mark}`, "aria-label": words, title: words, "aria-pressed": "false" },
+    thumb(position), element("span", { class: "name", "aria-hidden": "true" }, named(fact.label)));
+  tile.addEventListener("click", () => show(position));
+  return tile;
+});
+grid.append(...tiles);
+
+function filter() {
+  const wanted = Object.fromEntries(new FormData(form));
+  form.elements.stance.disabled = wanted.client === "";
+  let count = 0;
+  tiles.forEach((tile, position) => {
+    const fact = facts[position];
+    let visible = wanted.class === "" || fact.label === Number(wanted.class);
+    if (wanted.client !== "") {
+      const vote = evidence.samples[position].votes[Number(wanted.client)];
+      const stance = form.elements.stance.value;
+      visible &&= stance === "votes" ? mayVote(vote) : stance === "with" ? vote[0] === fact.label : vote[0] !== fact.label;
+    }
+    for (const name of ["disagree", "changed", "wrong"]) if (wanted[name]) visible &&= fact[name];
+    tile.hidden = !visible;
+    count += visible;
+  });
+  document.getElementById("count").textContent = `${count} of ${tiles.length} images`;
+}
+form.addEventListener("input", filter);
+form.addEventListener("submit", (event) => event.preventDefault());
+form.addEventListener("reset", () => setTimeout(filter));
+
+// Arrow keys go from image to image.
+grid.addEventListener("keydown", (event) => {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], visible = tiles.filter((tile) => !tile.hidden);
+  const next = step && visible[visible.indexOf(document.activeElement) + step];
+  if (next) { event.preventDefault(); next.focus(); }
+});
+
+function show(position) {
+  const sample = evidence.samples[position], detail = document.getElementById("detail");
+  tiles.forEach((tile, other) => tile.setAttribute("aria-pressed", other === position));
+  const said = element("dl", {});
+  const line = (word, value) => said.append(element("dt", {}, word), element("dd", {}, value));
+  line("label", named(facts[position].label));
+  if (sample.truth !== null) line("truth", named(sample.truth));
+  line("clients mixed", `${named(sample.mixture[0])}, ${share(sample.mixture[1])}`);
+  line("server, trained", `${named(sample.server[0])}, ${share(sample.server[1])}`);
+  const head = element("div", { class: "chosen" }, thumb(position), said);
+  const parts = [element("h3", {}, `Image ${sample.index}`), head];
+  if (sample.labels.length > 1) {
+    const steps = element("ol", { class: "steps" });
+    sample.labels.forEach((c, t) => {
+      const words = `iteration ${t + 1}: ${named(c)}` + (c < 0 ? ", nobody was sure" : `, G = ${(sample.score[t] / 1000).toFixed(2)}, ${sample.voters[t]} voted`);
+      const wrong = sample.truth !== null && c >= 0 && c !== sample.truth;
+      steps.append(element("li", { title: words, "aria-label": words, class: c < 0 ? "none" : wrong ? "wrong" : "" }, c < 0 ? "–" : named(c)));
+    });
+    parts.push(element("h4", {}, "Pseudo-label, iteration by iteration"), steps);
+  }
+  const body = element("tbody", {});
+  sample.votes.map((vote, k) => [k, ...vote]).sort((a, b) => b[3] - a[3]).forEach(([k, c, sure, weight, trust, since]) => {
+    const bar = element("span", { class: "bar", style: `width:${Math.max(1, weight / 10)}%`, "aria-hidden": "true" });
+    const cells = [element("th", { scope: "row" }, evidence.clients[k]), element("td", {}, named(c)),
+      element("td", { class: "n" }, share(sure)), element("td", { class: "n weight" }, bar, share(weight))];
+    if (evidence.iterations) {
+      cells.push(element("td", { class: "n" }, share(trust)));
+      cells.push(element("td", { class: "n" }, since > evidence.iterations ? "never" : String(since)));
+    }
+    body.append(element("tr", c === facts[position].label ? { class: "with" } : {}, ...cells));
+  });
+  const names = ["client", "vote", "sure", "λ"].concat(evidence.iterations ? ["C²", "votes from"] : []);
+  const heading = element("tr", {}, ...names.map((name, n) => element("th", { scope: "col", class: n > 1 ? "n" : "" }, name)));
+  const scroll = element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Votes on this image" },
+    element("table", {}, element("thead", {}, heading), body));
+  const note = evidence.iterations
+    ? "λ: weight in the mixture that the server learns. C²: weight of its vote on this class. Votes from: the first iteration in which it is sure enough of this image."
+    : "λ: weight of a client in the mixture of Eq. 12.";
+  detail.replaceChildren(...parts, scroll, element("p", { class: "note" }, note));
+}
+filter();
+show(Math.max(0, facts.findIndex((fact) => fact.disagree)));

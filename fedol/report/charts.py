@@ -36,7 +36,7 @@ def heat_map(counts: np.ndarray, classes: Sequence[str], clients: Sequence[str])
             box = {"x": x, "y": y, "width": wide - 1, "height": high - 1}
             parts.append(tag("rect", tip, **box, class_="cell", fill_opacity=float(shade[k, c]) * 0.95 + 0.02))
             if numbers and count:
-                ink = "on-dark" if shade[k, c] > 0.62 else "on-light"
+                ink = "on-light" if shade[k, c] < 0.6 else "on-middle" if shade[k, c] < 0.78 else "on-dark"
                 parts.append(text(x + wide / 2, y + high / 2 + 4, f"{count}", "middle", ink))
     for c, name in enumerate(classes):
         x = left + c * wide + wide / 2
@@ -47,7 +47,7 @@ def heat_map(counts: np.ndarray, classes: Sequence[str], clients: Sequence[str])
                 tag("text", _cut(name, 10), transform=f"translate({x + 3:.1f},{top - 6:.0f}) rotate(-60)", class_="small")
             )
     width, height = left + wide * len(classes) + (30 if top > 30 else 4), top + high * len(clients) + 4
-    return tag("div", drawing(width, height, title), style=f"min-width:{min(width, 900) * 0.8:.0f}px")
+    return tag("div", drawing(width, height, title, *parts), style=f"min-width:{0.8 * width:.0f}px;max-width:{1.35 * width:.0f}px")
 
 
 def iterations(series: dict[str, list[float | None]], steps: Sequence[int]) -> Markup:

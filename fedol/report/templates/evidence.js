@@ -90,15 +90,15 @@ function show(position) {
     sample.labels.forEach((c, t) => {
       const words = `iteration ${t + 1}: ${named(c)}` + (c < 0 ? ", nobody was sure" : `, G = ${(sample.score[t] / 1000).toFixed(2)}, ${sample.voters[t]} voted`);
       const wrong = sample.truth !== null && c >= 0 && c !== sample.truth;
-      steps.append(element("li", { title: words, "aria-label": words, class: c < 0 ? "none" : wrong ? "wrong" : "" }, c < 0 ? "–" : named(c)));
+      steps.append(element("li", { title: words, class: c < 0 ? "none" : wrong ? "wrong" : "" }, c < 0 ? "–" : named(c)));
     });
     parts.push(element("h4", {}, "Pseudo-label, iteration by iteration"), steps);
   }
-  const body = element("tbody", {});
+  const body = element("tbody", {}), heaviest = Math.max(1, ...sample.votes.map((vote) => vote[2]));
   sample.votes.map((vote, k) => [k, ...vote]).sort((a, b) => b[3] - a[3]).forEach(([k, c, sure, weight, trust, since]) => {
-    const bar = element("span", { class: "bar", style: `width:${Math.max(1, weight / 10)}%`, "aria-hidden": "true" });
+    const bar = element("span", { class: "track", "aria-hidden": "true" }, element("span", { class: "bar", style: `width:${(100 * weight) / heaviest}%` }));
     const cells = [element("th", { scope: "row" }, evidence.clients[k]), element("td", {}, named(c)),
-      element("td", { class: "n" }, share(sure)), element("td", { class: "n weight" }, bar, share(weight))];
+      element("td", { class: "n" }, share(sure)), element("td", { class: "n" }, element("span", { class: "weight" }, bar, share(weight)))];
     if (evidence.iterations) {
       cells.push(element("td", { class: "n" }, share(trust)));
       cells.push(element("td", { class: "n" }, since > evidence.iterations ? "never" : String(since)));

@@ -1,0 +1,152 @@
+"""report.html in a real browser: what it shows, that it works, and that everybody can use it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+THEMES = ("light", "dark")
+WIDTHS = (1120, 390)
+
+
+def opened(browser: Any, page: Path, theme: str = "light", width: int = 1120) -> Any:
+    features = [{"name": "prefers-color-scheme", "value": theme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    for log in ("browser", "performance"):
+        browser.get_log(log)  # empties it
+    browser.get(page.as_uri())
+    return browser
+
+
+def violations(browser: Any) -> list[str]:
+    """What the accessibility checker axe finds."""
+    axe = pytest.importorskip("axe_core_python.selenium", reason="needs the package axe-core-python").Axe()
+    found = axe.run(browser)["violations"]
+    return [f"{entry['id']}: {node['html'][:120]}" for entry in found for node in entry["nodes"]]
+
+
+def visible(browser: Any) -> list[int]:
+    script = "return [...document.querySelectorAll('.tile')].map((t, i) => t.hidden ? -1 : i).filter(i => i >= 0)"
+    return list(browser.execute_script(script))
+
+
+def choose(browser: Any, **values: str | bool) -> None:
+    """Sets filters as a person does: a value and an input event."""
+    script = (
+        "for (const [name, value] of Object.entries(arguments[0])) { const field = document.getElementById('filters')"
+        ".elements[name]; if (typeof value === 'boolean') field.checked = value; else field.value = value;"
+        "field.dispatchEvent(new Event('input', {bubbles: true})); }"
+    )
+    browser.execute_script(script, values)
+
+
+@pytest.fixture
+def evidence(looked_at: Path) -> dict[str, Any]:
+    return dict(json.loads((looked_at / "evidence.json").read_text()))
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_opens_without_errors_or_network_and_everyone_can_use_it(
+    browser: Any, looked_at: Path, theme: str, width: int
+) -> None:
+    opened(browser, looked_at / "report.html", theme, width)
+    assert browser.get_log("browser") == []
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert asked and all(url.startswith(("file:", "data:")) for url in asked)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width  # nothing sticks out
+    assert violations(browser) == []
+
+
+def test_the_accessibility_check_can_fail(browser: Any, tmp_path: Path) -> None:
+    page = tmp_path / "bad.html"
+    page.write_text("<html><title>x</title><p style='color:#ccc;background:#fff'>pale</p><img src='data:,'></html>")
+    found = violations(opened(browser, page))
+    assert any("color-contrast" in words for words in found) and any("image-alt" in words for words in found)
+
+
+def test_filters(browser: Any, looked_at: Path, evidence: dict[str, Any]) -> None:
+    opened(browser, looked_at / "report.html")
+    samples, last = evidence["samples"], evidence["iterations"]
+    label = [s["labels"][-1] if s["labels"][-1] >= 0 else s["mixture"][0] for s in samples]
+    everything = list(range(len(samples)))
+    assert visible(browser) == everything
+    wanted = {
+        "class": [i for i in everything if label[i] == 3],
+        "client": [i for i in everything if samples[i]["votes"][1][4] <= last],
+        "disagree": [i for i in everything if len({v[0] for v in samples[i]["votes"] if v[4] <= last}) > 1],
+        "changed": [i for i in everything if len({c for c in samples[i]["labels"] if c >= 0}) > 1],
+        "wrong": [i for i in everything if label[i] != samples[i]["truth"]],
+    }
+    values: dict[str, str | bool] = {"class": "3", "client": "1", "disagree": True, "changed": True, "wrong": True}
+    for name, expected in wanted.items():
+        assert 0 < len(expected) < len(everything), name  # a filter that keeps all or nothing shows nothing
+        choose(browser, **{name: values[name]})
+        assert visible(browser) == expected, name
+        assert browser.find_element("id", "count").text == f"{len(expected)} of {len(everything)} images"
+        choose(browser, **{name: "" if isinstance(values[name], str) else False})
+    choose(browser, client="1", stance="against")
+    assert visible(browser) == [i for i in everything if samples[i]["votes"][1][0] != label[i]]
+    browser.find_element("css selector", "#filters button[type=reset]").click()
+    assert browser.execute_async_script("setTimeout(arguments[0], 20)") is None
+    assert visible(browser) == everything
+
+
+def test_the_votes_of_an_image(browser: Any, looked_at: Path, evidence: dict[str, Any]) -> None:
+    opened(browser, looked_at / "report.html")
+    browser.execute_script("document.querySelectorAll('.tile')[5].click()")
+    detail = browser.find_element("id", "detail").text
+    sample = evidence["samples"][5]
+    assert f"Image {sample['index']}" in detail and f"truth\n{sample['truth']}" in detail
+    rows = browser.execute_script(
+        "return [...document.querySelectorAll('#detail tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+    )
+    heaviest = sorted(zip(evidence["clients"], sample["votes"], strict=True), key=lambda pair: -pair[1][2])
+    for row, (name, vote) in zip(rows, heaviest, strict=True):
+        later = str(vote[4]) if vote[4] <= evidence["iterations"] else "never"
+        assert row == [name, str(vote[0]), *(f"{value / 10:.1f} %" for value in vote[1:4]), later]
+    steps = browser.execute_script("return [...document.querySelectorAll('.steps li')].map(s => s.textContent)")
+    assert steps == [str(c) if c >= 0 else "–" for c in sample["labels"]]
+
+
+def test_sorting(browser: Any, looked_at: Path) -> None:
+    opened(browser, looked_at / "report.html")
+    column = "return [...document.querySelectorAll('#clients tbody tr')].map(r => Number(r.cells[4].dataset.value))"
+    before = browser.execute_script(column)
+    heading = browser.find_element("css selector", "#clients thead th:nth-child(5)")
+    for order, state in ((True, "descending"), (False, "ascending")):
+        heading.find_element("tag name", "button").click()
+        assert browser.execute_script(column) == sorted(before, reverse=order)
+        assert heading.get_attribute("aria-sort") == state
+
+
+def test_the_keyboard_reaches_everything(browser: Any, looked_at: Path) -> None:
+    from selenium.webdriver import ActionChains, Keys
+
+    opened(browser, looked_at / "report.html")
+    reached = set()
+    for _ in range(60):
+        ActionChains(browser).send_keys(Keys.TAB).perform()
+        focus = browser.switch_to.active_element
+        reached.add(focus.get_attribute("class") or focus.get_attribute("name") or focus.tag_name)
+        if focus.get_attribute("class").startswith("tile"):
+            break
+    assert {"skip", "a", "button", "class", "disagree", "wrong"} <= reached
+    first = browser.switch_to.active_element
+    ActionChains(browser).send_keys(Keys.ARROW_RIGHT, Keys.ENTER).perform()
+    second = browser.switch_to.active_element
+    assert second != first and second.get_attribute("aria-pressed") == "true"
+
+
+def test_it_prints(browser: Any, looked_at: Path) -> None:
+    opened(browser, looked_at / "report.html")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert not browser.find_element("id", "filters").is_displayed()
+        assert browser.find_element("id", "cost").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -12,10 +12,12 @@ from rich.text import Text
 from fedol.cli import client, keys, task
 from fedol.cli.bench import bench
 from fedol.cli.distill import distill
+from fedol.cli.doctor import doctor
 from fedol.cli.export import export
 from fedol.cli.inspect import inspect
 from fedol.cli.partition import partition
 from fedol.cli.predict import predict
+from fedol.cli.report import report
 from fedol.cli.run import run
 from fedol.cli.serve import serve
 from fedol.errors import FedolError
@@ -27,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, partition, inspect, serve, distill, predict, export):
+for command in (run, report, partition, inspect, serve, distill, predict, export, doctor):
     app.command()(command)
 for group, commands in {"task": task.app, "client": client.app, "keys": keys.app, "bench": bench}.items():
     app.add_typer(commands, name=group)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from fedol.methods import Distillation, Targets, Teacher
 from fedol.models import ModelSpec
 from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
-from fedol.training import Job, Normalisation, Process, Recipe, drive, resolve_device
+from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, resolve_device
 
 
 class Store(Protocol):
@@ -29,6 +29,14 @@ class Store(Protocol):
 
     def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
         """Keep an iteration that has just finished."""
+
+    def snapshot(self, iteration: int) -> Snapshot | None:
+        """The last finished epoch within this iteration; None where only whole iterations are kept."""
+        return None
+
+    def keep(self, iteration: int) -> Callable[[Snapshot], None] | None:
+        """What keeps an epoch of this iteration; None likewise."""
+        return None
 
 
 def distill(
@@ -99,10 +107,11 @@ def distillation(
     device: torch.device,
     store: Store | None = None,
     name: str = "server",
+    start: nn.Module | None = None,
 ) -> Process[ServerModel]:
     """The same as a process for ``training.drive``, so that several servers can train side by side."""
     teacher = methods.find(settings.method)(knowledge, settings)
-    return (yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, name))
+    return (yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, name, start))
 
 
 def serve(
@@ -119,14 +128,16 @@ def serve(
     """Train a server on what a teacher says, from ``start`` or from scratch.
 
     Continues after the store's last iteration and keeps every new one there. Weights continue from one iteration to the
-    next unless the teacher wants a fresh start; the optimiser is fresh in each.
+    next unless the teacher wants a fresh start; the optimiser is fresh in each. A ``start`` is a trained model, so it
+    votes from the first iteration on.
     """
     server = (store.last() if store else None) or ServerModel(
         architecture.build(derive(seed, "server", "init")) if start is None else start, architecture
     )
     server.device = device
     for iteration in range(len(server.history) + 1, teacher.iterations + 1):
-        targets = teacher.targets(iteration, None if iteration == 1 else server.predict_log_proba(public).exp())
+        votes = iteration > 1 or start is not None
+        targets = teacher.targets(iteration, server.predict_log_proba(public).exp() if votes else None)
         if targets.restart and iteration > 1:
             server.module = architecture.build(derive(seed, "server", "init", iteration))
         result = yield Job(
@@ -137,6 +148,8 @@ def serve(
             normalise=architecture.normalise,
             recipe=recipe,
             seed=derive(seed, "server", iteration),
+            resume=store.snapshot(iteration) if store else None,
+            checkpoint=store.keep(iteration) if store else None,
             alone=True,
         )
         if result.error:

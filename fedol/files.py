@@ -27,13 +27,20 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError as error:
+    except OSError as error:  # a full disk, a folder without the right to write
         raise FedolError(
-            f"{path} cannot be written ({error.strerror}); free the disk or choose another --out."
+            f"{path} cannot be written ({error.strerror}); mend that and give the same command again."
         ) from None
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed process left half-written in a folder of ours."""
+    for leftover in folder.rglob(f".*{TEMPORARY}"):
+        with suppress(OSError):
+            leftover.unlink()
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
+from fedol import codecs, signing
+from fedol.admission import Header, admit
 from fedol.arrays import Array, probabilities, to_tensor
+from fedol.classes import on_all_classes
+from fedol.container import Container, read_bounded
 from fedol.errors import InputError
 from fedol.files import write_atomically
-from fedol.task import Task
-
-SCHEMA = 1
+from fedol.names import check_name
+from fedol.task import NO_TASK, Task, TaskRef
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +25,21 @@ class Knowledge:
     """One client's log-probabilities on the public set, float32 [samples, classes]."""
 
     log_probs: Tensor
-    task: str  # the id of the task it answers; empty where there is none
-    client: str
+    task: TaskRef = NO_TASK  # the task it answers
+    client: str = "client"
 
     @classmethod
-    def from_probabilities(cls, probs: Array, task: Task | None = None, client: str = "client") -> Knowledge:
-        """Knowledge around any ``predict_proba``: one distribution per public sample."""
+    def from_probabilities(
+        cls, probs: Array, task: Task | None = None, client: str = "client", classes: Any = None
+    ) -> Knowledge:
+        """Knowledge around any ``predict_proba``: one distribution per public sample.
+
+        ``classes`` are the classes the columns stand for (an estimator's ``classes_``), where it knows only some.
+        """
+        if classes is not None:
+            if task is None:
+                raise InputError("classes can only be placed among those of a task; give the task, too.")
+            probs = on_all_classes(to_tensor(probs).cpu().numpy(), classes, task.classes)
         checked = probabilities(probs, 2, f"{client}'s probabilities").float().cpu()
         # The logarithm of an exact zero is kept finite: e^-87 is zero for every purpose here.
         return cls._of(checked.clamp_min(torch.finfo(torch.float32).tiny).log(), task, client)
@@ -53,34 +63,45 @@ class Knowledge:
                 f"{client} predicts {list(log_probs.shape)}, but the task has {task.samples} public samples "
                 f"and {len(task.classes)} classes."
             )
-        return cls(log_probs, "" if task is None else task.id, client)
+        return cls(log_probs, NO_TASK if task is None else task.ref, check_name(client))
 
     def probabilities(self) -> Tensor:
         """The distributions, float32 [samples, classes]."""
         return self.log_probs.softmax(1)
 
-    def save(self, path: str | Path) -> int:
+    def encode(self, codec: str = codecs.DEFAULT, key: Path | None = None) -> bytes:
+        """The file's bytes, signed with the private key in the file ``key`` where it is given."""
+        if self.log_probs.shape[1] < 2:
+            raise InputError("Knowledge needs at least two classes.")
+        body = codecs.find(codec).encode(self.log_probs)
+        samples, classes = self.log_probs.shape
+        header = Header(self.task, samples, classes, self.client, codec)
+        if key is not None:
+            header = replace(header, signature=signing.sign(key, header.message(body)))
+        return Container(header.as_json(), body).pack()
+
+    def save(self, path: str | Path, codec: str = codecs.DEFAULT, key: Path | None = None) -> int:
         """Write the file and return its size: the bytes that this client uploads."""
-        header = {"schema": SCHEMA, "task": self.task, "client": self.client, "codec": "float32"}
-        data = safetensors.torch.save({"log_probs": self.log_probs.contiguous()}, {"fedol": json.dumps(header)})
+        data = self.encode(codec, key)
         write_atomically(Path(path), data)
         return len(data)
 
     @classmethod
+    def decode(cls, data: bytes, task: Task | None = None) -> tuple[Knowledge, Header]:
+        """Read a file's bytes; every check that needs no predictions comes before they are unpacked.
+
+        The error is half a sentence, because the caller alone knows which file it is about.
+        """
+        container = Container.unpack(data)
+        header = Header.from_json(container.header)
+        codec = admit(header, container.body, task)
+        log_probs = codec.decode(container.body, header.samples, header.classes)
+        return cls(torch.log_softmax(log_probs, 1), header.task, header.client), header
+
+    @classmethod
     def load(cls, path: str | Path, task: Task | None = None) -> Knowledge:
-        """Read a file and check that it is one, and that it answers ``task``."""
-        path = Path(path)
+        """Read a file and check that it is one, and that ``task`` admits it."""
         try:
-            with safetensors.safe_open(path, framework="pt") as file:
-                header: dict[str, Any] = json.loads((file.metadata() or {})["fedol"])
-                log_probs = file.get_tensor("log_probs")
-        except (OSError, KeyError, ValueError, safetensors.SafetensorError) as error:
-            raise InputError(f"{path} is not a readable knowledge file: {error}.") from None
-        if header.get("schema") != SCHEMA:
-            raise InputError(f"{path} has the schema {header.get('schema')}, but this version reads {SCHEMA}.")
-        if task is not None and header["task"] != task.id:
-            raise InputError(
-                f"{path} answers the task {header['task'] or '(none)'}, not {task.id}: make it again for this one."
-            )
-        knowledge = cls.from_logits(log_probs, task, header["client"])
-        return cls(knowledge.log_probs, header["task"], header["client"])
+            return cls.decode(read_bounded(Path(path), task.limit if task else None), task)[0]
+        except InputError as error:
+            raise InputError(f"{path} is refused: {error}.") from None

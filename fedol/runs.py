@@ -6,6 +6,7 @@
     clients/03.safetensors      client 3's model (a simulation's own copy; a real client never sends it)
     server/02.safetensors       the server after iteration 2
     server/02.votes.safetensors the pseudo-labels it was trained on
+    epoch.safetensors           the last epoch of an iteration under way, where every epoch is kept
     model.safetensors           the final server model
     metrics.jsonl               one line per finished stage
     summary.json                the result
@@ -16,17 +17,19 @@ Starting the same run again skips what is finished; a changed configuration is r
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 
-from fedol.config import RunConfig
+from fedol.config import Settings
 from fedol.errors import FedolError, cause
-from fedol.files import TEMPORARY, read_json, read_tensors, write_atomically, write_json, write_tensors
+from fedol.files import TEMPORARY, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
 from fedol.methods import Targets
 from fedol.models import ModelSpec
 from fedol.server import ServerModel, load
+from fedol.training import Snapshot
 
 SCHEMA = 1
 
@@ -34,14 +37,16 @@ SCHEMA = 1
 class RunFolder:
     """The files of one run."""
 
-    def __init__(self, path: Path, server_model: ModelSpec | None = None) -> None:
+    def __init__(self, path: Path, server_model: ModelSpec | None = None, every_epoch: bool = False) -> None:
         self.path = path
         self._server_model = server_model
+        self._every_epoch = every_epoch
 
     @classmethod
-    def open(cls, path: Path, config: RunConfig) -> RunFolder:
-        """Start a run in an empty folder, or continue the same one."""
-        run = cls(path, config.server_model)
+    def open(cls, path: Path, config: Settings, every_epoch: bool = False) -> RunFolder:
+        """Start a run in an empty folder, or continue the same one; ``every_epoch``: lose no more than one."""
+        run = cls(path, config.server_model, every_epoch)
+        sweep(path)
         frozen = path / "config.json"
         if _empty(path):
             write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json()})
@@ -51,7 +56,7 @@ class RunFolder:
             raise FedolError(f"{path} exists and is not a run; choose another --out.")
         return run
 
-    def _check(self, frozen: Path, config: RunConfig) -> None:
+    def _check(self, frozen: Path, config: Settings) -> None:
         try:
             found = read_json(frozen)
             schema, hash_, before = found["schema"], found["hash"], dict(found["config"])
@@ -106,6 +111,31 @@ class RunFolder:
             write_tensors(self.votes(record["iteration"]), votes, {})
         self.log({"stage": "iteration", **record, "seconds": seconds})
         server.save(self.checkpoint(record["iteration"]))
+        self._epoch.unlink(missing_ok=True)
+
+    @property
+    def _epoch(self) -> Path:
+        return self.path / "epoch.safetensors"
+
+    def keep(self, iteration: int) -> Callable[[Snapshot], None] | None:
+        """What keeps each epoch of an iteration, the newest in place of the one before."""
+
+        def write(snapshot: Snapshot) -> None:
+            write_tensors(self._epoch, snapshot.tensors, {"iteration": iteration, "losses": list(snapshot.losses)})
+
+        return write if self._every_epoch else None
+
+    def snapshot(self, iteration: int) -> Snapshot | None:
+        """The last epoch that was kept, if it belongs to this iteration."""
+        if not self._epoch.exists():
+            return None
+        try:
+            tensors, header = read_tensors(self._epoch)
+            if header["iteration"] != iteration:  # of an iteration that had just finished
+                return None
+            return Snapshot(tensors, tuple(header["losses"]))
+        except (OSError, KeyError, SafetensorError) as error:
+            raise FedolError(f"{self._epoch} is damaged ({error}); remove it and start again.") from None
 
     def log(self, record: dict[str, Any]) -> None:
         """Add a line to metrics.jsonl; a stage done again after a crash replaces its line."""

@@ -4,32 +4,80 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedol import codecs
 from fedol.data import fingerprint
 from fedol.errors import InputError
+from fedol.names import check_name
+
+OVERHEAD = 32_768  # what a file may be larger than its float32 predictions: header, signature, an unlucky compression
+
+
+@dataclass(frozen=True)
+class TaskRef:
+    """What a knowledge file says about the task it answers: enough to name what differs from another."""
+
+    id: str
+    public: str  # fingerprint of the public images
+    classes: str  # hash of the class names in their order
+
+
+NO_TASK = TaskRef("", "", "")
 
 
 @dataclass(frozen=True)
 class Task:
-    """A federation's common ground. Its id changes with any image, class name, or their order."""
+    """A federation's common ground. Its id changes with its name and any image, class name, or their order."""
 
     classes: tuple[str, ...]
     samples: int
     fingerprint: str  # of the public images: content and order
+    name: str = ""  # sets apart two federations on the same images: knowledge for one is refused by the other
+    codecs: tuple[str, ...] = ()  # the accepted ones; empty: any
+    max_bytes: int = 0  # of one knowledge file; 0: what float32 needs
+    clients: Mapping[str, str | None] = field(default_factory=dict)  # the admitted ones, with their keys; empty: anyone
+
+    def __post_init__(self) -> None:
+        if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
+            raise InputError("The class names of a task must be distinct, and there must be at least two.")
+        if self.samples < 1:
+            raise InputError("A task needs at least one public image.")
+        if self.max_bytes < 0:
+            raise InputError(f"The largest knowledge file cannot have {self.max_bytes} bytes.")
+        for codec in self.codecs:
+            codecs.find(codec)
+        for client in self.clients:
+            check_name(client)
 
     @classmethod
-    def of(cls, public: np.ndarray, classes: Sequence[str]) -> Task:
+    def of(cls, public: np.ndarray, classes: Sequence[str], name: str = "") -> Task:
         """The task of these public images (uint8 [N, channels, H, W]) and class names."""
-        if len(set(classes)) != len(classes) or not classes:
-            raise InputError("The class names of a task must be distinct, and there must be at least one.")
-        return cls(tuple(classes), len(public), fingerprint(public))
+        return cls(tuple(classes), len(public), fingerprint(public), name)
 
     @property
     def id(self) -> str:
         """A short name for the agreement itself."""
-        words = json.dumps([self.classes, self.samples, self.fingerprint])
-        return hashlib.sha256(words.encode()).hexdigest()[:16]
+        return _hash([self.name, self.classes, self.samples, self.fingerprint])
+
+    @property
+    def ref(self) -> TaskRef:
+        """What its knowledge files say about it."""
+        return TaskRef(self.id, self.fingerprint, _hash(self.classes))
+
+    @property
+    def limit(self) -> int:
+        """The most bytes a knowledge file may have."""
+        return self.max_bytes or 4 * self.samples * len(self.classes) + OVERHEAD
+
+    @property
+    def codec(self) -> str:
+        """What a client uses where it does not choose."""
+        return self.codecs[0] if self.codecs and codecs.DEFAULT not in self.codecs else codecs.DEFAULT
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]

@@ -76,7 +76,7 @@ def test_the_tables(
     argv = ["run", f"--out={tmp_path / 'run'}", *options(tiny)]
     out, err = call(argv, monkeypatch, capsys)
     assert err == ""  # progress bars are for terminals
-    for words in ("client 0", "client 1", "Local (mean)", "Ensemble", "FedOL server", " kB", "best client"):
+    for words in ("client 0", "client 1", "Local (mean)", "Ensemble", "FedOL server", "uploaded", "best client"):
         assert words in out
     for words in ("iteration", "rho", "labelled", "labels right", "test accuracy", "Took ", "Run folder: "):
         assert words in out

@@ -46,7 +46,14 @@ def test_models_are_dealt_in_turn() -> None:
 def test_every_setting_counts_in_the_hash() -> None:
     base = RunConfig()
     other: dict[str, object] = {"data_dir": "x", "client_models": ("mlp",), "server_model": "mlp"}
-    other |= {"parameter_model": "mlp", "method": "feddf", "server_epochs": 3, "rho": 0.5, "rho_step": 0.1}
+    other |= {
+        "parameter_model": "mlp",
+        "method": "feddf",
+        "codec": "float32",
+        "server_epochs": 3,
+        "rho": 0.5,
+        "rho_step": 0.1,
+    }
     for field in dataclasses.fields(RunConfig):
         value = getattr(base, field.name)
         if field.name not in other:

@@ -9,9 +9,15 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from fedol.cli import client, keys, task
 from fedol.cli.bench import bench
+from fedol.cli.distill import distill
+from fedol.cli.export import export
+from fedol.cli.inspect import inspect
 from fedol.cli.partition import partition
+from fedol.cli.predict import predict
 from fedol.cli.run import run
+from fedol.cli.serve import serve
 from fedol.errors import FedolError
 
 app = typer.Typer(
@@ -21,9 +27,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, partition):
+for command in (run, partition, inspect, serve, distill, predict, export):
     app.command()(command)
-app.add_typer(bench, name="bench")
+for group, commands in {"task": task.app, "client": client.app, "keys": keys.app, "bench": bench}.items():
+    app.add_typer(commands, name=group)
 
 
 @app.callback(invoke_without_command=True)

@@ -19,6 +19,24 @@ Preset = Annotated[str | None, typer.Option(help="quick (the default) or paper."
 Config = Annotated[Path | None, typer.Option(help="A TOML file with any of these settings.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
+TaskDir = Annotated[Path, typer.Argument(help="The task's folder.")]
+PublicImages = Annotated[
+    Path | None, typer.Option("--public", help="The public images, where they are not in the task's folder.")
+]
+ServerModelName = Annotated[
+    str | None, typer.Option("--model", help="The server's model: resnet56 (the default) or package.module:callable.")
+]
+Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]
+Method = Annotated[str | None, typer.Option(help="The method that turns knowledge into targets.")]
+Iterations = Annotated[int | None, typer.Option(help="Iterations of voting and training.")]
+Epochs = Annotated[int | None, typer.Option(help="Epochs of every training.")]
+BatchSize = Annotated[int | None, typer.Option(help="Batch size of every training.")]
+LearningRate = Annotated[float | None, typer.Option("--lr", help="Adam's learning rate.")]
+Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")]
+Test = Annotated[
+    Path | None, typer.Option(help="Labelled images (.npz with test_x and test_y) to score the model with at the end.")
+]
+
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
     """The options that were given; the others are left to preset and file."""

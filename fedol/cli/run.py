@@ -29,6 +29,9 @@ def run(
         str | None, typer.Option(help="The server's model, for instance resnet56 or package.module:callable.")
     ] = None,
     width: Annotated[int | None, typer.Option(help="Width of the built-in models.")] = None,
+    codec: Annotated[
+        str | None, typer.Option(help="How uploads are packed: float32, float16, q7c60, top10, each also with +zstd.")
+    ] = None,
     parameter_model: Annotated[
         str | None, typer.Option(help="Everyone's model in methods that average weights (fedavg, fedprox).")
     ] = None,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fedol.data.dataset import Dataset
+from fedol.data.dataset import Dataset, Images
 from fedol.errors import InputError
 
 ARRAYS = ("train_x", "train_y", "test_x", "test_y")
@@ -18,17 +20,28 @@ def load_npz(path: Path | None) -> Dataset:
     """Read the four arrays, and the class names from ``classes`` where it is there; pickled objects are refused."""
     if path is None:
         raise InputError("The dataset 'npz' needs a file; give it as the data directory (--data-dir FILE.npz).")
+    (train_x, train_y, test_x, test_y), classes = _arrays(path, ARRAYS)
+    return Dataset.from_arrays(train_x, train_y, test_x, test_y, classes, path.stem)
+
+
+def load_test(path: Path) -> Images:
+    """Only ``test_x`` and ``test_y``: labelled images to score a model with."""
+    (x, y), _ = _arrays(path, ARRAYS[2:])
+    return Dataset.from_arrays(x, y, x, y, name=path.stem).test
+
+
+def _arrays(path: Path, names: Sequence[str]) -> tuple[list[Any], list[str] | None]:
+    """These arrays of a file, and its class names where it has any."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            missing = [name for name in ARRAYS if name not in file]
+            missing = [name for name in names if name not in file]
             if missing:
-                raise InputError(f"{path} has no array '{missing[0]}'; save {', '.join(ARRAYS)} with numpy.savez.")
-            train_x, train_y, test_x, test_y = (file[name] for name in ARRAYS)
+                raise InputError(f"{path} has no array '{missing[0]}'; save {', '.join(names)} with numpy.savez.")
             classes = np.atleast_1d(file["classes"]).tolist() if "classes" in file else None
+            return [file[name] for name in names], classes
     except InputError:
         raise
     except FileNotFoundError:
         raise InputError(f"There is no file {path}; give the path of an .npz file.") from None
     except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{path} cannot be read as .npz arrays ({error}); save it with numpy.savez.") from error
-    return Dataset.from_arrays(train_x, train_y, test_x, test_y, classes, path.stem)

@@ -93,7 +93,7 @@ def _encoded(cell: Cell, scenario: Scenario) -> float:
             save_labels(path, torch.randint(classes, (Ensembles().partitions, samples), generator=generator))
         else:
             logits = 3 * torch.randn(samples, classes, generator=generator)
-            Knowledge.from_logits(logits, scenario.task, "client 0").save(path)
+            Knowledge.from_logits(logits, scenario.task, "client 0").save(path, cell.config.codec)
         return path.stat().st_size
 
 

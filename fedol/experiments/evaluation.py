@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from fedol import methods
+from fedol.distillation import Store
 from fedol.evaluation import accuracy, pseudo_label_accuracy
 from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge
@@ -37,7 +38,7 @@ def ensembles(models: Iterable[ServerModel], scenario: Scenario) -> dict[str, fl
     return {name: accuracy(soft, test.y) for name, soft in pooled.items()}
 
 
-class Diagnosed:
+class Diagnosed(Store):
     """Keeps a server's iterations (``distillation.Store``) with what labels say about each; none is chosen by it."""
 
     def __init__(self, path: Path, scenario: Scenario) -> None:

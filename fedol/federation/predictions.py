@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,23 +14,13 @@ from fedol import methods
 from fedol.distillation import Store, serve
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Client, Lesson, seconds
+from fedol.federation.uploads import Uploads, knowledge_files
 from fedol.knowledge import Knowledge
 from fedol.methods.fedkt import load_labels, save_labels, students
 from fedol.methods.teacher import Teacher
 from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
 from fedol.training import Process, predict
-
-
-class Uploads:
-    """The clients' files, read one at a time whenever a method goes through them."""
-
-    def __init__(self, paths: Sequence[Path], read: Callable[[Path, int], Iterator[Knowledge]]) -> None:
-        self._paths, self._read = paths, read
-
-    def __iter__(self) -> Iterator[Knowledge]:
-        for k, path in enumerate(self._paths):
-            yield from self._read(path, k)
 
 
 class Predictions:
@@ -61,12 +51,12 @@ class Predictions:
             spent += seconds((yield homework))
         spent += seconds((yield job))
         log_probs = predict(job.model, here.public, architecture.normalise, here.device)
-        knowledge = Knowledge.from_logits(log_probs, here.task, f"client {k}")
-        return Client(ServerModel(job.model, architecture, device=here.device), knowledge.save, spent)
+        send = partial(Knowledge.from_logits(log_probs, here.task, f"client {k}").save, codec=here.config.codec)
+        return Client(ServerModel(job.model, architecture, device=here.device), send, spent)
 
     def uploads(self, paths: Sequence[Path]) -> Uploads:
         """What the server hears."""
-        return Uploads(paths, lambda path, k: iter([Knowledge.load(path, self.scenario.task)]))
+        return knowledge_files(paths, self.scenario.task)
 
     def teacher(self, paths: Sequence[Path]) -> Teacher:
         """The method, having heard every client."""

@@ -64,7 +64,7 @@ def find(spec: ModelSpec) -> Callable[..., nn.Module]:
     if not isinstance(spec, str):
         raise InputError(f"A model is a name, 'module:callable' or a callable, not {spec!r}.")
     if ":" in spec:
-        return _imported(spec)
+        return imported(spec)
     if spec in FIXED:
         return FIXED[spec]
     match = RESNET.fullmatch(spec)
@@ -80,7 +80,7 @@ def find(spec: ModelSpec) -> Callable[..., nn.Module]:
     return partial(bottleneck_resnet, blocks)
 
 
-def _imported(spec: str) -> Callable[..., nn.Module]:
+def imported(spec: str) -> Callable[..., nn.Module]:
     """The callable that ``package.module:name`` or ``path/to/file.py:name`` names."""
     source, _, name = spec.rpartition(":")
     try:

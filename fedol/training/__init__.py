@@ -13,6 +13,7 @@ from fedol.errors import InputError
 from fedol.training.cpu import CpuEngine, threads
 from fedol.training.cuda import CudaEngine
 from fedol.training.job import Epoch, Fit, Job, Normalisation, OnEpoch, Recipe
+from fedol.training.snapshot import Snapshot
 
 T = TypeVar("T")
 
@@ -24,6 +25,7 @@ __all__ = [
     "OnEpoch",
     "Process",
     "Recipe",
+    "Snapshot",
     "drive",
     "fit",
     "predict",

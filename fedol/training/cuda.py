@@ -51,6 +51,9 @@ class CudaEngine:
 
     def _start(self, job: Job) -> None:
         """Capture a job's step and begin, or remember that it needs the plain loop."""
+        if job.checkpoint or job.resume:  # which look at every epoch; the graph's are queued ahead
+            self._plain.append((job, "it keeps every epoch"))
+            return
         session = self._sessions.get(id(job.model))
         if session is None or not session.fits(job):
             try:

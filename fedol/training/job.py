@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fedol.errors import InputError
 from fedol.seeding import derive
+from fedol.training.snapshot import Snapshot
 
 ALL_CORES = 0
 # A kernel over fewer pixels than this ends before a second thread has begun (measured: benchmarks/training.py).
@@ -63,6 +64,8 @@ class Job:
     normalise: Normalisation
     recipe: Recipe = field(default_factory=Recipe)
     seed: int = 0
+    resume: Snapshot | None = None  # go on from here
+    checkpoint: Callable[[Snapshot], None] | None = None  # called after every epoch
     alone: bool = False  # a large job that may use all cores, where its images are large enough to keep them busy
 
     def __post_init__(self) -> None:

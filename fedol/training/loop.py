@@ -15,6 +15,7 @@ from torch import Tensor
 from fedol.seeding import derive
 from fedol.training.batch import Batches
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
+from fedol.training.snapshot import Snapshot
 
 PATH = "plain loop"
 
@@ -42,11 +43,14 @@ def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit
     fused = device.type in ("cpu", "cuda")
     optimiser = torch.optim.Adam(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused)
     losses: list[float] = []
+    if job.resume:
+        job.resume.restore(model, optimiser)
+        losses += job.resume.losses
 
     def outcome(error: str | None = None) -> Fit:
         return Fit(job, tuple(losses), time.perf_counter() - started, PATH, error)
 
-    for epoch in range(1, recipe.epochs + 1):
+    for epoch in range(len(losses) + 1, recipe.epochs + 1):
         total = torch.zeros((), device=device)
         order = torch.split(job.order(epoch).to(device), recipe.batch_size)
         views = torch.split(job.views(epoch).to(device), recipe.batch_size) if recipe.augment else [None] * len(order)
@@ -66,6 +70,8 @@ def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit
             return outcome(
                 f"{job.name} diverged: its loss is {losses[-1]} in epoch {epoch}; try a smaller learning rate."
             )
+        if job.checkpoint:
+            job.checkpoint(Snapshot.take(model, optimiser, losses))
         on_epoch(Epoch(job, epoch, losses[-1], job.samples))
     return outcome()
 

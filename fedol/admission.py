@@ -1,0 +1,92 @@
+"""The header of a knowledge file, and whether a task admits it: all that is decided before the body is unpacked."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from fedol import codecs, signing
+from fedol.errors import InputError
+from fedol.names import check_name
+from fedol.task import Task, TaskRef
+
+SCHEMA = 2
+MOST_VALUES = 1 << 28  # samples x classes of a file for which no task says how many there are
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says about itself."""
+
+    task: TaskRef
+    samples: int
+    classes: int
+    client: str
+    codec: str
+    signature: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"schema": SCHEMA, **dataclasses.asdict(self)}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Header:
+        """The reverse for whatever a stranger sends: every entry is there and of its type, or an error."""
+        if values.get("schema") != SCHEMA:
+            raise InputError(f"it has the schema {str(values.get('schema'))[:20]}, but this version reads {SCHEMA}")
+        task = values["task"] if isinstance(values.get("task"), dict) else {}
+        ref: list[Any] = [task.get(field.name) for field in dataclasses.fields(TaskRef)]
+        texts: list[Any] = [values.get(key) for key in ("client", "codec", "signature")]
+        counts = [values.get(key) for key in ("samples", "classes")]
+        if not all(type(text) is str for text in [*ref, *texts]) or not all(type(n) is int and n > 0 for n in counts):
+            raise InputError("its header lacks an entry or has one of a wrong type")
+        check_name(values["client"])
+        return cls(TaskRef(*ref), values["samples"], values["classes"], *texts)
+
+    def message(self, body: bytes) -> bytes:
+        """What a signature covers: every other entry of the header, and the body."""
+        entries = dataclasses.replace(self, signature="").as_json()
+        return b"fedol knowledge\n" + json.dumps(entries, sort_keys=True).encode() + hashlib.sha256(body).digest()
+
+
+def admit(header: Header, body: bytes, task: Task | None) -> codecs.Codec:
+    """The codec to read the body with, or an error: which task, whose file, which codec, how large."""
+    if task is not None:
+        _same_task(header, task)
+        _known_client(header, body, task)
+        if task.codecs and header.codec not in task.codecs:
+            raise InputError(f"it uses the codec {header.codec[:40]}, but the task accepts {', '.join(task.codecs)}")
+    elif header.samples * header.classes > MOST_VALUES:
+        raise InputError(f"it claims {header.samples:,} x {header.classes:,} predictions, which is too many")
+    codec = codecs.find(header.codec)
+    expected = codec.size(header.samples, header.classes)
+    if not isinstance(codec, codecs.Zstd) and len(body) != expected:
+        raise InputError(f"its body has {len(body):,} bytes instead of {expected:,}")
+    return codec
+
+
+def _same_task(header: Header, task: Task) -> None:
+    ref = task.ref
+    if header.task.classes != ref.classes or header.classes != len(task.classes):
+        raise InputError("it was made for another list of classes, or another order of them; use the task's")
+    if header.task.public != ref.public or header.samples != task.samples:
+        raise InputError("it was made on other public images, or another order of them; use the task's")
+    if header.task.id != ref.id:
+        raise InputError(f"it answers another task ({header.task.id or 'none'}, not {ref.id}); make it again for this")
+
+
+def _known_client(header: Header, body: bytes, task: Task) -> None:
+    if not task.clients:
+        return
+    if header.client not in task.clients:
+        raise InputError(f"the task does not list the client '{header.client}'")
+    key = task.clients[header.client]
+    if key is None:
+        return
+    if not header.signature:
+        raise InputError(f"it is not signed, but the task has a key for '{header.client}'; sign it with --key")
+    if not signing.verify(key, header.signature, header.message(body)):
+        raise InputError(f"its signature is not by the key that the task lists for '{header.client}'")

@@ -1,0 +1,84 @@
+"""``fedol client fit`` and ``fedol client predict``: a client's side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fedol.cli.options import BatchSize, Device, Epochs, Json, LearningRate, PublicImages, Seed, TaskDir, Width, given
+
+app = typer.Typer(help="A client's side: train (with anything), predict, send one file.", no_args_is_help=True)
+
+
+@app.command()
+def fit(
+    task: TaskDir,
+    data: Annotated[str, typer.Option(help="Your data: an .npz file or a folder of images by class.")],
+    model: Annotated[str, typer.Option(help="resnet20, cnn, package.module:callable, ...")] = "resnet20",
+    out: Annotated[Path, typer.Option(help="The trained model.")] = Path("model.safetensors"),
+    width: Width = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
+    seed: Seed = None,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Train one of FedOL's models on your own data. Optional: any model of any framework will do as well.
+
+    Example: fedol client fit task --data my.npz --model resnet20 --out mine.safetensors
+    """
+    recipe = given({"epochs": epochs, "batch_size": batch_size, "lr": lr})
+    options = given({"width": width, "seed": seed, "device": device})
+    from fedol.federation.client import client_fit
+    from fedol.federation.taskfolder import TaskFolder
+    from fedol.report.progress import TrainingProgress
+    from fedol.training import Recipe
+
+    wanted = Recipe(**recipe)
+    with TrainingProgress(Console(stderr=True), quiet=as_json) as progress:
+        progress.stage("client", wanted.epochs)
+        result = client_fit(TaskFolder.open(task).task, data, model, out, wanted, on_epoch=progress.epoch, **options)
+    if as_json:
+        print(json.dumps({"out": str(out), **result}))
+        return
+    print(
+        f"{out}: trained on {result['samples']:,} images, {100 * result['accuracy']:.1f} % right on your test images."
+    )
+
+
+@app.command()
+def predict(
+    task: TaskDir,
+    model: Annotated[
+        str,
+        typer.Option(help="A file (.safetensors of client fit, .onnx, .joblib) or my.py:load. See docs/federation.md."),
+    ],
+    out: Annotated[Path, typer.Option(help="The knowledge file: what you send.")],
+    client: Annotated[str | None, typer.Option(help="Your name; that of the file by default.")] = None,
+    codec: Annotated[str | None, typer.Option(help="How it is packed: q7c60+zstd, float16, top10, ...")] = None,
+    key: Annotated[Path | None, typer.Option(help="Sign it with this private key.")] = None,
+    public: PublicImages = None,
+    as_json: Json = False,
+) -> None:
+    """Predict the public images with your model and write the one file that you send.
+
+    A .joblib file and my.py run code when they are opened: use only your own.
+
+    Example: fedol client predict task --model forest.joblib --out alice.fedol
+    """
+    from fedol.federation.predictors import predict_knowledge
+    from fedol.federation.taskfolder import TaskFolder
+    from fedol.report.tables import size
+
+    folder = TaskFolder.open(task)
+    knowledge = predict_knowledge(model, folder.public(public), folder.task, client or out.stem)
+    written = knowledge.save(out, codec or folder.task.codec, key)
+    if as_json:
+        print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written}))
+        return
+    print(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")

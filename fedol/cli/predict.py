@@ -1,0 +1,41 @@
+"""``fedol predict``: use a trained model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedol.cli.options import Json
+from fedol.errors import InputError
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
+    images: Annotated[Path, typer.Argument(help="An image, a folder of images, an .npz or an .npy file.")],
+    as_json: Json = False,
+) -> None:
+    """Print the class of each image and the model's confidence, one line per image, separated by tabs.
+
+    Example: fedol predict runs/federation images/
+    """
+    from fedol.data.unlabelled import load_images
+    from fedol.server import load
+
+    model = load(run)
+    pixels, names = load_images(images)
+    if pixels.shape[1:] != model.architecture.shape:
+        expected, got = ("x".join(map(str, shape)) for shape in (model.architecture.shape, pixels.shape[1:]))
+        raise InputError(f"The model takes images of {expected}, but those in {images} are {got}; convert them.")
+    probs = model.predict_proba(pixels)
+    found = [
+        {"image": name, "class": model.classes[row.argmax()], "probability": float(row.max())}
+        for name, row in zip(names, probs, strict=True)
+    ]
+    if as_json:
+        print(json.dumps(found, indent=1))
+        return
+    for line in found:
+        print(f"{line['image']}\t{line['class']}\t{line['probability']:.4f}")

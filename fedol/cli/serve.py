@@ -1,0 +1,72 @@
+"""``fedol serve``: wait for clients' files, then train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fedol.cli.options import (
+    BatchSize,
+    Device,
+    Epochs,
+    Iterations,
+    Json,
+    LearningRate,
+    Method,
+    PublicImages,
+    Seed,
+    ServerModelName,
+    TaskDir,
+    Test,
+    Width,
+    given,
+)
+
+
+def serve(
+    task: TaskDir,
+    inbox: Annotated[
+        Path, typer.Option(readable=False, help="The folder that clients' files arrive in. It is only read.")
+    ],
+    out: Annotated[Path, typer.Option(help="The run folder; the same one again continues the run.")],
+    server_model: ServerModelName = None,
+    quorum: Annotated[int | None, typer.Option(min=1, help="Start as soon as this many clients are in.")] = None,
+    deadline: Annotated[str | None, typer.Option(help="Start at the latest after this time: 90s, 30m, 2h, 1d.")] = None,
+    width: Width = None,
+    method: Method = None,
+    iterations: Iterations = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
+    seed: Seed = None,
+    device: Device = None,
+    public: PublicImages = None,
+    test: Test = None,
+    as_json: Json = False,
+) -> None:
+    """Watch a folder, validate each arrival, start at quorum or deadline, train, write the model and the report.
+
+    Killed at any moment, the same command goes on where it was.
+
+    Example: fedol serve task --inbox inbox --model resnet56 --quorum 8 --deadline 2h --out runs/federation
+    """
+    options = {**locals()}
+    apart = ("task", "inbox", "out", "quorum", "deadline", "public", "test", "as_json")
+    settings = given({key: value for key, value in options.items() if key not in apart})
+    from fedol.federation.coordinator import Coordinator
+    from fedol.federation.duration import seconds
+    from fedol.federation.inbox import Inbox
+    from fedol.federation.settings import ServerConfig
+    from fedol.federation.taskfolder import TaskFolder
+    from fedol.report.roster import RosterView
+    from fedol.report.server import finish
+
+    wait = seconds(deadline) if deadline else None
+    folder = TaskFolder.open(task)
+    coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), out, public)
+    with RosterView(Console(stderr=True), folder.task, quorum, quiet=as_json) as view:
+        coordinator.watch(Inbox(inbox), quorum, wait, view.show)
+    finish(coordinator, test, as_json)

@@ -1,0 +1,76 @@
+"""``fedol task new``: what a federation agrees on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedol.cli.options import Json
+from fedol.errors import InputError
+
+app = typer.Typer(help="The task: what all parties agree on before anyone trains.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """One command so far; the callback keeps its name."""
+
+
+@app.command()
+def new(
+    folder: Annotated[Path, typer.Argument(help="Where to write the task.")],
+    public: Annotated[Path, typer.Option(help="The public images: a folder, an .npz or an .npy file.")],
+    classes: Annotated[str, typer.Option(help="Class names in their order: a,b,c or a file with one per line.")],
+    name: Annotated[str | None, typer.Option(help="Sets this federation apart; the folder's name by default.")] = None,
+    only_fingerprint: Annotated[
+        bool, typer.Option("--only-fingerprint", help="Leave the images out: everyone has them already.")
+    ] = False,
+    codecs: Annotated[str, typer.Option(help="Accepted codecs, comma-separated; any by default.")] = "",
+    max_bytes: Annotated[int, typer.Option(help="Largest knowledge file; by default what float32 needs.")] = 0,
+    client: Annotated[
+        list[str] | None,
+        typer.Option(help="An admitted client, NAME or NAME=PUBLIC_KEY; may be repeated. Anyone, where none is given."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a task: public images, class names, limits, clients and their keys.
+
+    Example: fedol task new task --public images/ --classes cat,dog --client alice --client bob=PUBLIC_KEY
+    """
+    from fedol.data.unlabelled import load_images
+    from fedol.federation.taskfolder import TaskFolder
+    from fedol.signing import check_public_key
+    from fedol.task import Task
+
+    images, _ = load_images(public)
+    clients: dict[str, str | None] = {}
+    for entry in client or []:
+        who, _, key = entry.partition("=")
+        clients[who] = check_public_key(key) if key else None
+    base = Task.of(images, class_names(classes), folder.resolve().name if name is None else name)
+    accepted = tuple(codec.strip() for codec in codecs.split(",") if codec.strip())
+    task = Task(base.classes, base.samples, base.fingerprint, base.name, accepted, max_bytes, clients)
+    TaskFolder.create(folder, task, None if only_fingerprint else images)
+    if as_json:
+        print(json.dumps({"folder": str(folder), "id": task.id, "name": task.name, "samples": task.samples}))
+        return
+    print(f"Task {task.name} ({task.id}): {task.samples:,} public images, {len(task.classes)} classes.")
+    print(f"Give everyone a copy of {folder}{'; the public images travel otherwise' if only_fingerprint else ''}.")
+
+
+def class_names(given: str) -> list[str]:
+    """Class names from the command line, or from a file with one per line."""
+    path = Path(given)
+    try:
+        is_file = path.is_file()
+    except OSError:  # a list longer than any file name
+        is_file = False
+    if not is_file:
+        return [name.strip() for name in given.split(",")]
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"The class names in {path} cannot be read: {error}.") from None

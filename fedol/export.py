@@ -1,0 +1,65 @@
+"""A trained model as one ONNX file that needs neither FedOL nor PyTorch: raw pixels in, probabilities out."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import tempfile
+import warnings
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from fedol.errors import FedolError
+from fedol.files import write_atomically
+from fedol.server import ServerModel
+
+
+class WithPixels(nn.Module):
+    """Normalisation, the model, softmax: what ``ServerModel.predict_proba`` does."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, model: ServerModel) -> None:
+        super().__init__()
+        normalise = model.architecture.normalise
+        self.module = model.module
+        self.register_buffer("mean", torch.tensor(normalise.mean)[:, None, None])
+        self.register_buffer("std", torch.tensor(normalise.std)[:, None, None])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """uint8 [N, channels, H, W] to probabilities [N, classes]."""
+        return torch.softmax(self.module((images.float() / 255 - self.mean) / self.std), 1)
+
+
+def export_onnx(model: ServerModel, path: Path) -> None:
+    """Write the file; its input is ``images``, its output ``probabilities``, and its metadata has the class names."""
+    try:
+        import onnx
+        import onnxscript  # noqa: F401  (torch's exporter needs it and would fail without saying so)
+    except ImportError:
+        raise FedolError("Exporting needs the packages onnx and onnxscript: pip install 'fedol[onnx]'.") from None
+    wrapped = WithPixels(model).cpu().eval()
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that this export does not need
+    example = torch.zeros(2, *model.architecture.shape, dtype=torch.uint8)
+    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")  # the exporter's notes to itself
+        torch.onnx.export(
+            wrapped,
+            (example,),
+            Path(scratch) / "model.onnx",
+            input_names=["images"],
+            output_names=["probabilities"],
+            dynamic_shapes={"images": {0: torch.export.Dim("batch")}},
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+        graph = onnx.load(Path(scratch) / "model.onnx")
+    onnx.helper.set_model_props(graph, {"classes": json.dumps(list(model.classes), ensure_ascii=False)})
+    onnx.checker.check_model(graph)
+    write_atomically(path, graph.SerializeToString())

@@ -1,0 +1,76 @@
+"""A client that wants our training: one of FedOL's models on its own data, for the task's classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fedol.data import Dataset, Images, load
+from fedol.data.split import channel_statistics
+from fedol.errors import FedolError, InputError
+from fedol.evaluation import accuracy
+from fedol.models import ModelSpec
+from fedol.seeding import derive
+from fedol.server import Architecture, ServerModel
+from fedol.task import Task
+from fedol.training import Job, Normalisation, OnEpoch, Recipe, fit, resolve_device
+
+
+def client_data(source: str, task: Task) -> tuple[Images, Images]:
+    """A client's training and test images with the task's labels, by class name or, where there is none, by position.
+
+    A client need not hold all of the task's classes.
+    """
+    data = load(source)
+    index = _index(data, task)
+    train, test = (Images(part.x, index[part.y]) for part in (data.train, data.test))
+    return train, test
+
+
+def _index(data: Dataset, task: Task) -> np.ndarray:
+    """The task's class of every class of the data."""
+    if set(data.classes) <= set(task.classes):
+        return np.array([task.classes.index(name) for name in data.classes])
+    unnamed = data.classes == tuple(str(c) for c in range(len(data.classes)))
+    if unnamed and len(data.classes) <= len(task.classes):
+        return np.arange(len(data.classes))
+    stranger = sorted(set(data.classes) - set(task.classes))[0]
+    raise InputError(f"{data.name} has the class '{stranger}', which the task has not; rename it or leave it out.")
+
+
+def client_fit(
+    task: Task,
+    data: str,
+    model: ModelSpec,
+    out: Path,
+    recipe: Recipe,
+    width: int = 16,
+    seed: int = 0,
+    device: str = "auto",
+    on_epoch: OnEpoch = lambda epoch: None,
+) -> dict[str, float]:
+    """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test images."""
+    train, test = client_data(data, task)
+    mean, std = channel_statistics(train.x)
+    channels, height, breadth = train.x.shape[1:]
+    architecture = Architecture(model, task.classes, (channels, height, breadth), width, Normalisation(mean, std))
+    where = resolve_device(device)
+    job = Job(
+        name="client",
+        model=architecture.build(derive(seed, "client", "init")),
+        images=torch.from_numpy(train.x),
+        targets=torch.from_numpy(train.y),
+        normalise=architecture.normalise,
+        recipe=recipe,
+        seed=derive(seed, "client"),
+        alone=True,
+    )
+    (result,) = fit([job], where, on_epoch)
+    if result.error:
+        raise FedolError(result.error)
+    trained = ServerModel(job.model, architecture, device=where)
+    score = accuracy(trained.predict_log_proba(test.x), test.y)
+    trained.save(out)
+    return {"samples": len(train), "loss": result.losses[-1], "accuracy": score}

@@ -1,0 +1,138 @@
+"""A server that learns from files: collects them, trains, writes the model and the report, and survives in between.
+
+Every step leaves its artefact in the run folder (see ``fedol.runs``), here also:
+
+    task.json       which task, and where its folder is
+    roster.json     who is in, who was refused and why
+    clients/*.fedol copies of the accepted files
+    MODEL_CARD.md   what the model is, for whoever gets it
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedol.container import read_bounded
+from fedol.data import Images
+from fedol.data.split import channel_statistics
+from fedol.distillation import distillation
+from fedol.errors import FedolError, InputError
+from fedol.federation.inbox import Inbox
+from fedol.federation.roster import Roster
+from fedol.federation.settings import ServerConfig
+from fedol.federation.taskfolder import TaskFolder
+from fedol.federation.uploads import knowledge_files
+from fedol.files import read_json, write_atomically, write_json
+from fedol.report.federation import federation_summary
+from fedol.report.modelcard import model_card
+from fedol.runs import RunFolder
+from fedol.server import Architecture, ServerModel, load
+from fedol.training import Normalisation, OnEpoch, drive, resolve_device
+
+POLL = 0.5  # seconds between two looks at the inbox
+OnRoster = Callable[[Roster, dict[str, str]], None]
+
+
+class Coordinator:
+    """The stages of one server run. Each is skipped where its artefact is there."""
+
+    def __init__(
+        self, folder: TaskFolder, config: ServerConfig, out: Path, public: Path | None = None, start: Path | None = None
+    ) -> None:
+        self.task, self.config = folder.task, config
+        self.device = resolve_device(config.device)
+        self.public = folder.public(public)
+        mean, std = channel_statistics(self.public)  # the server sees no private image: the public ones must do
+        channels, height, width = self.public.shape[1:]
+        self.architecture = Architecture(
+            config.server_model, self.task.classes, (channels, height, width), config.width, Normalisation(mean, std)
+        )
+        self.settings = config.distillation
+        self.architecture.build()  # a model that cannot be built is an error now, not after the deadline
+        self._start = start
+        self.folder = RunFolder.open(out, config, every_epoch=True)
+        write_json(out / "task.json", {"id": self.task.id, "folder": str(folder.path.resolve())})
+        self._roster_file = out / "roster.json"
+        self.roster = Roster.read(self._roster_file, time.time())
+        self.roster.write(self._roster_file)
+
+    @property
+    def out(self) -> Path:
+        """The run folder."""
+        return self.folder.path
+
+    def collect(self, files: list[Path]) -> Roster:
+        """Take these files and no others."""
+        if not self.roster.closed:
+            for path in files:
+                try:
+                    data = read_bounded(path, self.task.limit)
+                    self.roster = self.roster.take(data, str(path), self.task, self.out / "clients")
+                except InputError as error:
+                    self.roster = self.roster.refuse(str(path), str(error))
+            self._close("at once")
+        return self.roster
+
+    def watch(
+        self, inbox: Inbox, quorum: int | None, deadline: float | None, on_roster: OnRoster = lambda r, a: None
+    ) -> Roster:
+        """Take files as they arrive until ``quorum`` clients are in, or ``deadline`` seconds have passed."""
+        quorum = quorum or len(self.task.clients) or None
+        if quorum is None and deadline is None:
+            raise InputError("The task lists no clients, so say when to start: --quorum, --deadline or both.")
+        while not self.roster.closed:
+            late = deadline is not None and time.time() >= self.roster.opened + deadline
+            self.roster = inbox.scan(self.roster, self.task, self.out / "clients", self._roster_file)
+            on_roster(self.roster, inbox.arriving)
+            if quorum is not None and len(self.roster.clients) >= quorum:
+                self._close("quorum", inbox)
+            elif late:
+                self._close("deadline", inbox)
+            else:
+                time.sleep(POLL)
+        return self.roster
+
+    def _close(self, reason: str, inbox: Inbox | None = None) -> None:
+        for name, why in inbox.arriving.items() if inbox else ():
+            self.roster = self.roster.refuse(name, why)
+        if not self.roster.clients:
+            refused = "; ".join(f"{name}: {why}" for name, why in self.roster.refused.items())
+            self.roster.write(self._roster_file)
+            raise FedolError(f"No client is in, so there is nothing to learn from ({refused or 'no file came'}).")
+        self.roster = self.roster.close(reason)
+        self.roster.write(self._roster_file)
+
+    def run(self, on_epoch: OnEpoch = lambda epoch: None, test: Images | None = None) -> dict[str, Any]:
+        """Train on what was collected, and report; the report of a finished run is read back."""
+        done = self.out / "summary.json"
+        if not done.exists():
+            server = self._train(on_epoch)
+            summary = federation_summary(self.task, self.config, self.roster, server, self.public, self._start, test)
+            write_atomically(self.out / "MODEL_CARD.md", model_card(summary).encode())
+            write_json(done, summary)
+        summary = read_json(done)
+        return dict(summary)
+
+    def _train(self, on_epoch: OnEpoch) -> ServerModel:
+        """The method on the accepted files, client by client."""
+        files = [self.out / "clients" / f"{name}.fedol" for name in self.roster.clients]
+        start = load(self._start, self.config.server_model).module if self._start else None
+        process = distillation(
+            knowledge_files(files, self.task),
+            torch.from_numpy(self.public),
+            self.architecture,
+            self.settings,
+            self.config.seed,
+            self.device,
+            self.folder,
+            start=start,
+        )
+        ((_, server),) = drive([process], self.device, on_epoch)
+        last = self.folder.checkpoint(len(server.history))
+        write_atomically(self.out / "model.safetensors", last.read_bytes())
+        return server

@@ -1,0 +1,17 @@
+"""Times as people write them."""
+
+from __future__ import annotations
+
+import re
+
+from fedol.errors import InputError
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def seconds(text: str) -> float:
+    """``90s``, ``30m``, ``1.5h`` or ``2d`` in seconds."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])", text.strip())
+    if match is None:
+        raise InputError(f"'{text}' is no time; write for instance 90s, 30m, 2h or 1d.")
+    return float(match[1]) * _UNITS[match[2]]

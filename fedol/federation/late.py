@@ -1,0 +1,39 @@
+"""Clients that arrive after the training: a new run that starts from the old one's model and hears everyone."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from fedol.errors import FedolError, InputError
+from fedol.federation.coordinator import Coordinator
+from fedol.federation.settings import ServerConfig
+from fedol.federation.taskfolder import TaskFolder
+from fedol.files import read_json
+
+
+def continued(
+    run: Path, new: list[Path], out: Path | None, settings: dict[str, Any], public: Path | None
+) -> tuple[Coordinator, list[Path]]:
+    """The run that goes on from ``run``, and the files it is to collect: those of before, then the new ones."""
+    model = run / "model.safetensors"
+    if not model.exists() or not (run / "roster.json").exists():
+        raise FedolError(f"{run} is no finished server run; --resume needs the folder of a serve or distill run.")
+    if not new:
+        raise InputError("There are no new files to learn from; give them after the run.")
+    try:
+        before = read_json(run / "config.json")["config"]
+        folder = TaskFolder.open(Path(read_json(run / "task.json")["folder"]))
+        old = sorted(run / "clients" / f"{name}.fedol" for name in read_json(run / "roster.json")["clients"])
+        added = tuple(sorted(_digest(path) for path in new))
+        values = {**before, **settings, "parent": _digest(model)[:16], "added": added}
+        config = ServerConfig(**values)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FedolError(f"{run} cannot be continued: {error}.") from None
+    target = out or run.with_name(f"{run.name}-resumed")
+    return Coordinator(folder, config, target, public, start=model), [*old, *new]
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,127 @@
+"""Any model as a function from the public images to predictions: ours, PyTorch, scikit-learn's kind, ONNX, a function.
+
+What a model is handed:
+    a model file of ``fedol client fit``, a function     uint8 images [N, channels, H, W]
+    a ``torch.nn.Module``                                float32 in [0, 1], [N, channels, H, W]
+    anything with ``predict_proba`` (scikit-learn, ...)  float32 in [0, 1], one flat row per image
+    ONNX                                                 whichever of these its input's type and rank ask for
+What it gives: a row per image with a number per class of the task, in its order: probabilities, or logits from
+networks. An estimator with ``classes_`` may know only some of the classes, as positions or by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from fedol.arrays import SUM_TOLERANCE
+from fedol.classes import on_all_classes
+from fedol.errors import FedolError, InputError, cause
+from fedol.knowledge import Knowledge
+from fedol.models.lookup import imported
+from fedol.server import ServerModel, load
+from fedol.task import Task
+
+BATCH = 256
+
+
+def predict_knowledge(spec: str, images: np.ndarray, task: Task, client: str) -> Knowledge:
+    """One client's knowledge from its model: a file (.safetensors, .onnx, .joblib) or ``my.py:load``."""
+    model = open_model(spec)
+    try:
+        values = _predict(model, images, task)
+    except FedolError:
+        raise
+    except Exception as error:  # other people's models
+        raise InputError(f"The model '{spec}' fails on the public images: {cause(error)}.") from error
+    if values.shape != (len(images), len(task.classes)):
+        expected = [len(images), len(task.classes)]
+        raise InputError(f"The model '{spec}' gives predictions of shape {list(values.shape)}; expected {expected}.")
+    known = _distributions(values)
+    return (Knowledge.from_probabilities if known else Knowledge.from_logits)(values, task, client)
+
+
+def open_model(spec: str) -> Any:
+    """The model that a spec names. A ``.joblib`` file and ``my.py:load`` run code: open only what is yours."""
+    path = Path(spec)
+    if ":" in spec and not path.exists():
+        return imported(spec)()
+    if path.suffix not in READERS:
+        raise InputError(f"A model is a file ({', '.join(READERS)}) or FILE.py:FUNCTION, but not '{spec}'.")
+    if not path.exists():
+        raise InputError(f"There is no model file {path}.")
+    try:
+        return READERS[path.suffix](path)
+    except FedolError:
+        raise
+    except Exception as error:  # a damaged file can fail anywhere inside its library
+        raise InputError(f"The model {path} cannot be read: {cause(error)}.") from error
+
+
+def _joblib(path: Path) -> Any:
+    import joblib
+
+    return joblib.load(path)
+
+
+def _onnx(path: Path) -> Callable[[np.ndarray], np.ndarray]:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise FedolError("ONNX models need ONNX Runtime: pip install 'fedol[onnx]'.") from None
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    # scikit-learn's converters put the labels first: predictions are the one output with a column per class.
+    outputs = [output.name for output in session.get_outputs() if len(output.shape or []) == 2]
+    if not outputs:
+        raise InputError(f"The model {path} has no output of shape [images, classes].")
+
+    def run(images: np.ndarray) -> np.ndarray:
+        x = images if given.type == "tensor(uint8)" else _scaled(images)
+        result: np.ndarray = session.run(outputs[:1], {given.name: x.reshape(len(x), -1) if _flat(given) else x})[0]
+        return result
+
+    return run
+
+
+READERS: dict[str, Callable[[Path], Any]] = {".safetensors": load, ".onnx": _onnx, ".joblib": _joblib}
+
+
+def _predict(model: Any, images: np.ndarray, task: Task) -> np.ndarray:
+    if isinstance(model, ServerModel):
+        if model.classes != task.classes:
+            raise InputError("The model was trained for other classes than the task's; train it for this task.")
+        return model.predict_log_proba(images).numpy()
+    parts = [_batch(model, images[start : start + BATCH], task) for start in range(0, len(images), BATCH)]
+    return np.concatenate(parts)
+
+
+def _batch(model: Any, images: np.ndarray, task: Task) -> np.ndarray:
+    if isinstance(model, nn.Module):
+        with torch.no_grad():
+            logits: np.ndarray = model.eval()(torch.from_numpy(_scaled(images))).float().cpu().numpy()
+        return logits
+    if hasattr(model, "predict_proba"):
+        rows = _scaled(images).reshape(len(images), -1)
+        probs, known = np.asarray(model.predict_proba(rows)), getattr(model, "classes_", None)
+        return probs if known is None else on_all_classes(probs, known, task.classes)
+    if callable(model):
+        return np.asarray(model(images), dtype=np.float32)
+    raise InputError(f"A {type(model).__name__} is no model: it has no predict_proba and cannot be called.")
+
+
+def _distributions(values: np.ndarray) -> bool:
+    return bool((values >= 0).all() and (np.abs(values.sum(1) - 1) <= SUM_TOLERANCE).all())
+
+
+def _scaled(images: np.ndarray) -> np.ndarray:
+    return images.astype(np.float32) / 255
+
+
+def _flat(given: Any) -> bool:
+    return len(given.shape or []) == 2

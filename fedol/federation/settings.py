@@ -1,0 +1,41 @@
+"""How a server learns from files: what a ``serve`` or ``distill`` run is frozen with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedol.config import ModelName, Settings
+from fedol.errors import InputError
+from fedol.methods import Distillation
+from fedol.training import Recipe
+
+
+@dataclass(frozen=True)
+class ServerConfig(Settings):
+    """The defaults are the paper's."""
+
+    task: str  # its id
+    server_model: ModelName = "resnet56"
+    width: int = 16
+    method: str = "fedol"
+    iterations: int = 10
+    tau: float = 0.2
+    rho: float = 0.1
+    rho_step: float = 0.05
+    epochs: int = 50
+    batch_size: int = 64
+    lr: float = 1e-3
+    seed: int = 0
+    device: str = "auto"
+    parent: str = ""  # where it continues another run: the hash of that run's model
+    added: tuple[str, ...] = ()  # and the hashes of the files that are new
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise InputError(f"width must be at least 1, but is {self.width}.")
+
+    @property
+    def distillation(self) -> Distillation:
+        """The part that the method and the training see."""
+        recipe = Recipe(self.epochs, self.batch_size, self.lr)
+        return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe)

@@ -1,0 +1,95 @@
+"""A task as a folder that everyone gets a copy of: ``task.json`` and, unless it travels otherwise, ``public.npz``."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedol.data import fingerprint
+from fedol.data.unlabelled import load_images
+from fedol.errors import FedolError, InputError
+from fedol.files import read_json, write_atomically, write_json
+from fedol.signing import check_public_key
+from fedol.task import Task
+
+SCHEMA = 1
+Pixels = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class TaskFolder:
+    """Where a task lies."""
+
+    path: Path
+    task: Task
+
+    @classmethod
+    def create(cls, path: Path, task: Task, public: Pixels | None) -> TaskFolder:
+        """Write a new task; without ``public`` only its fingerprint is in it."""
+        if (path / "task.json").exists():
+            raise FedolError(f"{path} holds a task already, which others may have got; choose another folder.")
+        if public is not None:
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, public=public)
+            write_atomically(path / "public.npz", buffer.getvalue())
+        write_json(path / "task.json", {"schema": SCHEMA, "id": task.id, **_plain(task)})
+        return cls(path, task)
+
+    @classmethod
+    def open(cls, path: Path) -> TaskFolder:
+        """Read a task."""
+        if not (path / "task.json").exists():
+            raise FedolError(f"There is no task in {path}; make one with: fedol task new {path}.")
+        values = read_json(path / "task.json")
+        return cls(path, read_task(values, path / "task.json"))
+
+    def public(self, elsewhere: Path | None = None) -> Pixels:
+        """The public images, from the folder or ``elsewhere``: exactly those the task was made of, in their order."""
+        place = elsewhere or self.path / "public.npz"
+        if not place.exists():
+            raise FedolError(f"The public images are not in {place}; say where with --public.")
+        images, _ = load_images(place)
+        if fingerprint(images) != self.task.fingerprint:
+            raise FedolError(f"The images in {place} are not the task's, or not in its order; get the right ones.")
+        return images
+
+
+def read_task(values: Any, where: Path) -> Task:
+    """A task from the values in a ``task.json``."""
+    try:
+        if values["schema"] != SCHEMA:
+            raise FedolError(f"{where} has the schema {values['schema']}, but this version reads {SCHEMA}.")
+        for key in values["clients"].values():
+            if key is not None:
+                check_public_key(key)
+        task = Task(
+            classes=tuple(values["classes"]),
+            samples=int(values["samples"]),
+            fingerprint=str(values["fingerprint"]),
+            name=str(values["name"]),
+            codecs=tuple(values["codecs"]),
+            max_bytes=int(values["max_bytes"]),
+            clients=dict(values["clients"]),
+        )
+        if task.id != values["id"]:
+            raise InputError("its id does not fit its content")
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise FedolError(f"{where} is damaged ({error}); get a fresh copy.") from None
+    return task
+
+
+def _plain(task: Task) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "classes": list(task.classes),
+        "samples": task.samples,
+        "fingerprint": task.fingerprint,
+        "codecs": list(task.codecs),
+        "max_bytes": task.max_bytes,
+        "clients": dict(task.clients),
+    }

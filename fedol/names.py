@@ -1,0 +1,19 @@
+"""Names of clients. They come from strangers' files and become file names, so they are kept plain."""
+
+from __future__ import annotations
+
+import re
+
+from fedol.errors import InputError
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
+
+
+def check_name(client: str) -> str:
+    """The name as it is, or an error."""
+    if not _PLAIN.fullmatch(client):
+        raise InputError(
+            f"A client cannot be named {client[:80]!r}: use 1 to 64 letters, digits, spaces, dots, hyphens and "
+            "underscores, with a letter or digit at both ends."
+        )
+    return client

@@ -1,0 +1,75 @@
+"""The result of a server run as plain values: who took part, who was refused, what came of it."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedol import __version__
+from fedol.data import Images
+from fedol.evaluation import accuracy
+from fedol.federation.roster import Roster
+from fedol.federation.settings import ServerConfig
+from fedol.models import describe, parameter_count
+from fedol.server import ServerModel, load
+from fedol.task import Task
+
+
+def federation_summary(
+    task: Task,
+    config: ServerConfig,
+    roster: Roster,
+    server: ServerModel,
+    public: np.ndarray,
+    start: Path | None,
+    test: Images | None,
+) -> dict[str, Any]:
+    """What ``summary.json`` holds. ``test`` are labelled images, where there are any; nothing was chosen by them."""
+    log_probs = server.predict_log_proba(public)
+    summary: dict[str, Any] = {
+        "task": {"name": task.name, "id": task.id, "samples": task.samples, "classes": list(task.classes)},
+        "config": config.as_json(),
+        "clients": [{"client": name, **asdict(arrival)} for name, arrival in roster.clients.items()],
+        "refused": [{"file": file, "reason": reason} for file, reason in roster.refused.items()],
+        "closed": roster.closed,
+        "server": {"model": describe(config.server_model), "parameters": parameter_count(server.module)},
+        "history": server.history,
+        "public_class_mix": _mix(log_probs, task),
+        "test": _score(server, test),
+        "versions": {
+            "fedol": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "numpy", "safetensors", "zstandard")},
+        },
+        "device": str(server.device),
+    }
+    if start is not None:
+        before = load(start, config.server_model)
+        before.device = server.device
+        classes = before.predict_log_proba(public).argmax(1)
+        summary["changed"] = {
+            "from": str(start),
+            "new_clients": [n for n, arrival in roster.clients.items() if arrival.sha256 in config.added],
+            "public_labels_changed": (classes != log_probs.argmax(1)).double().mean().item(),
+            "coverage": [before.history[-1].get("coverage"), server.history[-1].get("coverage")],
+            "test": [_score(before, test), _score(server, test)],
+        }
+    return summary
+
+
+def _mix(log_probs: torch.Tensor, task: Task) -> dict[str, float]:
+    """The share of the public images that the model puts into each class."""
+    counts = torch.bincount(log_probs.argmax(1), minlength=len(task.classes)) / len(log_probs)
+    return dict(zip(task.classes, counts.tolist(), strict=True))
+
+
+def _score(model: ServerModel, test: Images | None) -> dict[str, Any] | None:
+    if test is None:
+        return None
+    return {"accuracy": accuracy(model.predict_log_proba(test.x), test.y), "samples": len(test)}

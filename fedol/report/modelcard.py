@@ -1,0 +1,105 @@
+"""``MODEL_CARD.md``: what a trained server model is, for people who were not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedol.report.tables import percent, size
+
+CARD = """# {model} trained by FedOL
+
+One model with {parameters:,} parameters, trained from the predictions of {count} client{s} on {samples:,} public
+images without labels. No client's data or model left its place; each sent one file.
+
+## Use
+
+```python
+import fedol
+model = fedol.load("{{this folder}}")
+model.predict_proba(images)  # uint8 [N, channels, height, width]
+```
+
+Or `fedol predict RUN IMAGES`, `fedol export RUN --onnx FILE`.
+
+## Task
+
+`{name}` (id `{id}`), {classes} classes: {shown}.
+
+## Clients
+
+{clients}
+{refused}
+## Method
+
+`{method}`: {iterations} iterations of {epochs} epochs, batch {batch_size}, Adam {lr:g}, tau {tau:g}, rho {rho:g} +
+{rho_step:g} per iteration, seed {seed}, on {device}. Collection ended by: {closed}.
+
+## Metrics
+
+{metrics}
+
+{history}
+
+## Limits
+
+The model can be no better than what its clients know together, and it has their biases. Pseudo-labels come from a vote
+of the clients: a client that lies is a voter like any other. What a client's predictions reveal about its data
+is discussed in the documentation (docs/federation.md).
+
+## Versions
+
+{versions}
+"""
+
+
+def model_card(summary: dict[str, Any]) -> str:
+    """The card of a finished server run."""
+    config, task, classes = summary["config"], summary["task"], summary["task"]["classes"]
+    clients = [["client", "file", "size", "codec"]]
+    clients += [[c["client"], f"`{c['file']}`", size(c["bytes"]), c["codec"]] for c in summary["clients"]]
+    refused = [["refused file", "reason"], *([f"`{r['file']}`", r["reason"]] for r in summary["refused"])]
+    columns = [key for key in summary["history"][-1] if key != "iteration"]
+    history = [["iteration", *columns]]
+    history += [[str(h["iteration"]), *(f"{h[key]:.4g}" for key in columns)] for h in summary["history"]]
+    return CARD.format(
+        model=summary["server"]["model"],
+        parameters=summary["server"]["parameters"],
+        count=len(summary["clients"]),
+        s="" if len(summary["clients"]) == 1 else "s",
+        samples=task["samples"],
+        name=task["name"] or "(no name)",
+        id=task["id"],
+        classes=len(classes),
+        shown=", ".join(classes[:20]) + (", ..." if len(classes) > 20 else ""),
+        clients=_table(clients),
+        refused=f"\n{_table(refused)}\n" if summary["refused"] else "",
+        **{key: config[key] for key in ("method", "iterations", "epochs", "batch_size", "lr", "tau", "rho")},
+        rho_step=config["rho_step"],
+        seed=config["seed"],
+        device=summary["device"],
+        closed=summary["closed"],
+        metrics=_metrics(summary),
+        history=_table(history),
+        versions=", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
+    )
+
+
+def _metrics(summary: dict[str, Any]) -> str:
+    lines = ["Accuracy is unknown: no labelled test images were given."]
+    if summary["test"]:
+        test = summary["test"]
+        lines = [f"Accuracy on {test['samples']:,} labelled test images: {percent(test['accuracy'])}."]
+    if "changed" in summary:
+        changed = summary["changed"]
+        lines.append(
+            f"Continued from `{changed['from']}` with {len(changed['new_clients'])} new clients; "
+            f"{percent(changed['public_labels_changed'])} of the public images changed their class."
+        )
+    return " ".join(lines)
+
+
+def _table(rows: list[list[str]]) -> str:
+    """A Markdown table; a cell cannot break out of it."""
+    cells = [[cell.replace("|", "/").replace("\n", " ") for cell in row] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([lines[0], "|" + "---|" * len(cells[0]), *lines[1:]])

@@ -1,0 +1,61 @@
+"""The live view of a collection: who is in, who is arriving, who was refused."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from fedol.federation.roster import Roster
+from fedol.report.tables import size
+from fedol.task import Task
+
+
+def roster_table(roster: Roster, arriving: dict[str, str], task: Task, quorum: int | None) -> Table:
+    """Every client and every refused file."""
+    wanted = f" of {quorum or len(task.clients)}" if quorum or task.clients else ""
+    table = Table(title=f"{escape(task.name)}: {len(roster.clients)}{wanted} clients are in")
+    for heading in ("client", "file", "size", "codec", ""):
+        table.add_column(heading)
+    for name, arrival in roster.clients.items():
+        table.add_row(escape(name), escape(arrival.file), size(arrival.bytes), arrival.codec, "[green]in")
+    for name in sorted(set(task.clients) - set(roster.clients)):
+        table.add_row(escape(name), "", "", "", "awaited")
+    for file, reason in arriving.items():
+        table.add_row("", escape(file), "", "", f"arriving ({escape(reason)})")
+    for file, reason in roster.refused.items():
+        table.add_row("", escape(file), "", "", f"[red]refused: {escape(reason)}")
+    return table
+
+
+class RosterView:
+    """A table that changes on a terminal; elsewhere a line per event."""
+
+    def __init__(self, console: Console, task: Task, quorum: int | None, quiet: bool = False) -> None:
+        self._console, self._task, self._quorum, self._quiet = console, task, quorum, quiet
+        self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+        self._told: set[tuple[str, str]] = set()
+
+    def __enter__(self) -> RosterView:
+        if self._live and not self._quiet:
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live and not self._quiet:
+            self._live.stop()
+
+    def show(self, roster: Roster, arriving: dict[str, str]) -> None:
+        """The state after a look at the inbox."""
+        if self._quiet:
+            return
+        if self._live:
+            self._live.update(roster_table(roster, arriving, self._task, self._quorum), refresh=True)
+            return
+        events = [("in", f"{name} ({arrival.file}, {size(arrival.bytes)})") for name, arrival in roster.clients.items()]
+        events += [("refused", f"{file}: {reason}") for file, reason in roster.refused.items()]
+        for event in events:
+            if event not in self._told:
+                self._told.add(event)
+                self._console.print(f"{event[0]}: {event[1]}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,64 @@
+"""The end of ``serve`` and ``distill``: train with a progress bar, then show what came of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fedol.data.npz import load_test
+from fedol.federation.coordinator import Coordinator
+from fedol.report.progress import TrainingProgress
+from fedol.report.tables import percent, size
+
+
+def finish(coordinator: Coordinator, test: Path | None, as_json: bool) -> None:
+    """Train on what was collected and print the summary."""
+    images = load_test(test) if test else None
+    with TrainingProgress(Console(stderr=True), quiet=as_json) as progress:
+        progress.stage("server", coordinator.settings.iterations * coordinator.settings.recipe.epochs)
+        summary = coordinator.run(progress.epoch, images)
+    if as_json:
+        print(json.dumps({"out": str(coordinator.out), **summary}, indent=1))
+        return
+    console = Console()
+    console.print(server_table(summary))
+    for line in remarks(summary):
+        console.print(line, markup=False, highlight=False)
+    console.print(f"Run folder: {coordinator.out} (MODEL_CARD.md says what the model is).", highlight=False)
+
+
+def server_table(summary: dict[str, Any]) -> Table:
+    """Who took part, who was refused and why, and the model."""
+    table = Table(title=f"{escape(summary['task']['name'])}: {len(summary['clients'])} clients")
+    for heading in ("client", "file", "size", "codec", ""):
+        table.add_column(heading)
+    for client in summary["clients"]:
+        table.add_row(escape(client["client"]), escape(client["file"]), size(client["bytes"]), client["codec"], "in")
+    for refused in summary["refused"]:
+        table.add_row("", escape(refused["file"]), "", "", f"[red]refused: {escape(refused['reason'])}")
+    server, last = summary["server"], summary["history"][-1]
+    table.caption = f"{server['model']}, {server['parameters']:,} parameters; last loss {last['loss']:.3f}."
+    return table
+
+
+def remarks(summary: dict[str, Any]) -> list[str]:
+    """What is known about the model, and, where it continued another, what changed."""
+    lines = []
+    if summary["test"]:
+        lines.append(f"Accuracy on {summary['test']['samples']:,} test images: {percent(summary['test']['accuracy'])}.")
+    if "changed" in summary:
+        changed = summary["changed"]
+        names = ", ".join(changed["new_clients"]) or "nobody"
+        lines.append(
+            f"Continued from {changed['from']}; new: {names}. "
+            f"{percent(changed['public_labels_changed'])} of the public images changed their class."
+        )
+        before, after = changed["test"]
+        if before:
+            lines.append(f"Accuracy before: {percent(before['accuracy'])}, now: {percent(after['accuracy'])}.")
+    return lines

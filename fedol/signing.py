@@ -1,0 +1,64 @@
+"""Ed25519 signatures: a client's file is taken only under the key that the task lists for it.
+
+The private key is a file with 64 hexadecimal digits that never leaves the client; the public key, 64 more, goes into
+the task. ``cryptography`` is an extra and is imported only here.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from fedol.errors import FedolError, InputError
+
+
+def _ed25519() -> Any:
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise FedolError("Signed knowledge needs the package cryptography: pip install 'fedol[signing]'.") from None
+    return ed25519
+
+
+def new_key(path: Path) -> str:
+    """Write a new private key, readable by its owner alone, and return the public key."""
+    # The one use of the system's randomness in FedOL: a key that a seed could give back would be no key.
+    key = _ed25519().Ed25519PrivateKey.generate()
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(key.private_bytes_raw().hex() + "\n")
+    except FileExistsError:
+        raise InputError(f"{path} exists already; a key is never overwritten, so choose another file.") from None
+    except OSError as error:
+        raise InputError(f"The key {path} cannot be written ({error.strerror}); choose another place.") from None
+    return str(key.public_key().public_bytes_raw().hex())
+
+
+def sign(path: Path, message: bytes) -> str:
+    """The signature of a message under the private key in this file."""
+    try:
+        key = _ed25519().Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text().strip()))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is no private key ({error}); make one with: fedol keys new FILE.") from None
+    return str(key.sign(message).hex())
+
+
+def verify(public: str, signature: str, message: bytes) -> bool:
+    """Whether the signature is of this message under this public key."""
+    ed25519 = _ed25519()
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        key = ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(bytes.fromhex(signature), message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def check_public_key(key: str) -> str:
+    """The key as it is, or an error."""
+    if len(key) != 64 or not all(digit in "0123456789abcdef" for digit in key):
+        raise InputError(f"'{key[:80]}' is no public key: that is 64 hexadecimal digits, as 'fedol keys new' prints.")
+    return key

@@ -1,0 +1,166 @@
+"""The commands of a federation: what they print, and errors as one sentence with exit code 2."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedol import Knowledge, Task
+from fedol.cli import main
+from fedol.models import create
+from fedol.server import Architecture, ServerModel
+from fedol.training import Normalisation
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (12, 1, 8, 8), dtype=np.uint8)
+
+
+@pytest.fixture
+def fedol(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command; gives its exit code, output and errors."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["fedol", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return int(end.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    np.savez("public.npz", public=IMAGES)
+    return tmp_path
+
+
+def test_task_new(fedol: Any, here: Path) -> None:
+    Path("classes.txt").write_text("ant\nbee\n\n")
+    key = "ab" * 32
+    options = ["--classes", "classes.txt", "--client", "x", "--client", f"y={key}", "--codecs", "float16, q7c60"]
+    code, out, _ = fedol("task", "new", "t", "--public", "public.npz", *options, "--json")
+    assert code == 0
+    task = json.loads(Path("t/task.json").read_text())
+    assert task["id"] == json.loads(out)["id"] and task["name"] == "t"
+    assert task["classes"] == ["ant", "bee"] and task["clients"] == {"x": None, "y": key}
+    assert task["codecs"] == ["float16", "q7c60"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--public", "none.npz", "--classes", "a,b"], "There is no none.npz"),
+        (["--public", "public.npz", "--classes", "a,a"], "must be distinct"),
+        (["--public", "public.npz", "--classes", "a,b", "--codecs", "mp3"], "no codec 'mp3'"),
+        (["--public", "public.npz", "--classes", "a,b", "--client", "x=123"], "no public key"),
+        (["--public", "public.npz", "--classes", "a,b", "--client", "../x"], "cannot be named"),
+    ],
+)
+def test_task_new_refuses(fedol: Any, here: Path, options: list[str], words: str) -> None:
+    code, _, err = fedol("task", "new", "t", *options)
+    assert code == 2 and words in err and not Path("t").exists()
+
+
+@pytest.fixture
+def task(fedol: Any, here: Path) -> Task:
+    assert fedol("task", "new", "t", "--public", "public.npz", "--classes", "ant,bee")[0] == 0
+    return Task.of(IMAGES, ["ant", "bee"], "t")
+
+
+def test_inspect(fedol: Any, task: Task) -> None:
+    probs = np.tile([0.9, 0.1], (12, 1))
+    Knowledge.from_probabilities(probs, task, "alice").save("a.fedol", "float16")
+    code, out, _ = fedol("inspect", "a.fedol", "--task", "t", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["fits"]["fits"] and found["codec"] == "float16" and found["client"] == "alice"
+    assert found["class_mix"] == {"ant": 1.0, "bee": 0.0} and sum(found["entropy"]["counts"]) == 12
+    assert found["bytes"] == Path("a.fedol").stat().st_size
+    code, out, _ = fedol("inspect", "a.fedol")
+    assert code == 0 and "What it reveals" in out and "not checked" in out
+
+
+def test_inspect_says_that_it_does_not_fit(fedol: Any, task: Task) -> None:
+    other = dataclasses.replace(task, name="other")
+    Knowledge.from_probabilities(np.full((12, 2), 0.5), other, "alice").save("a.fedol")
+    code, out, _ = fedol("inspect", "a.fedol", "--task", "t", "--json")
+    assert code == 2 and "another task" in json.loads(out)["fits"]["reason"]
+    Path("b.fedol").write_bytes(b"junk")
+    code, _, err = fedol("inspect", "b.fedol")
+    assert code == 2 and "b.fedol is no knowledge file" in err
+
+
+def test_keys(fedol: Any, here: Path) -> None:
+    pytest.importorskip("cryptography", reason="needs the package cryptography")
+    code, out, _ = fedol("keys", "new", "my.key", "--json")
+    assert code == 0 and len(json.loads(out)["public_key"]) == 64 and Path("my.key").exists()
+    assert fedol("keys", "new", "my.key")[0] == 2
+
+
+@pytest.fixture
+def model(here: Path) -> ServerModel:
+    architecture = Architecture("cnn", ("ant", "bee"), (1, 8, 8), 16, Normalisation((0.4,), (0.3,)))
+    model = ServerModel(create("cnn", classes=2, shape=(1, 8, 8), seed=3).eval(), architecture)
+    model.save("model.safetensors")
+    return model
+
+
+def test_predict(fedol: Any, model: ServerModel) -> None:
+    code, out, _ = fedol("predict", "model.safetensors", "public.npz", "--json")
+    found = json.loads(out)
+    expected = model.predict(IMAGES)
+    assert code == 0 and [line["class"] for line in found] == [model.classes[c] for c in expected]
+    code, out, _ = fedol("predict", "model.safetensors", "public.npz")
+    assert len(out.splitlines()) == 12 and out.splitlines()[0].split("\t")[1] in model.classes
+    np.save("large.npy", np.zeros((2, 1, 9, 9), np.uint8))
+    code, _, err = fedol("predict", "model.safetensors", "large.npy")
+    assert code == 2 and "takes images of 1x8x8" in err
+
+
+def test_predict_a_folder(fedol: Any, model: ServerModel) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs the package pillow")
+    Path("pictures/sub").mkdir(parents=True)
+    for name, pixels in (("b.png", IMAGES[0, 0]), ("sub/a.png", IMAGES[1, 0])):
+        image.fromarray(pixels).save(f"pictures/{name}")
+    code, out, _ = fedol("predict", "model.safetensors", "pictures", "--json")
+    assert code == 0 and [line["image"] for line in json.loads(out)] == ["b.png", "sub/a.png"]
+
+
+def test_export(fedol: Any, model: ServerModel) -> None:
+    pytest.importorskip("onnxscript", reason="needs the package onnxscript")
+    runtime = pytest.importorskip("onnxruntime", reason="needs the package onnxruntime")
+    code, _, err = fedol("export", "model.safetensors", "--onnx", "model.onnx")
+    assert code == 0, err
+    session = runtime.InferenceSession("model.onnx")
+    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == ["ant", "bee"]
+    for images in (IMAGES, IMAGES[:1]):
+        (probs,) = session.run(["probabilities"], {"images": images})
+        np.testing.assert_allclose(probs, model.predict_proba(images), atol=1e-5)
+
+
+def test_distill_refuses(fedol: Any, task: Task) -> None:
+    code, _, err = fedol("distill", "t", "--out", "run")
+    assert code == 2 and "no files" in err
+    code, _, err = fedol("distill", "t", "none.fedol", "--out", "run", "--model", "mlp")
+    assert code == 2 and "none.fedol: it cannot be read" in err
+    code, _, err = fedol("distill", "t", "none.fedol")
+    assert code == 2 and "--out" in err
+    code, _, err = fedol("serve", "t", "--inbox", ".", "--out", "run2", "--model", "mlp", "--deadline", "soon")
+    assert code == 2 and "'soon' is no time" in err
+
+
+def test_a_run_of_another_task_is_refused(fedol: Any, task: Task) -> None:
+    Knowledge.from_probabilities(np.full((12, 2), 0.5), task, "alice").save("a.fedol")
+    small = ["--model", "mlp", "--iterations", 1, "--epochs", 1, "--batch-size", 4, "--device", "cpu", "--json"]
+    code, out, _ = fedol("distill", "t", "a.fedol", "--out", "run", *small)
+    assert code == 0 and json.loads(out)["clients"][0]["client"] == "alice"
+    assert fedol("task", "new", "t2", "--public", "public.npz", "--classes", "ant,bee")[0] == 0
+    code, _, err = fedol("distill", "t2", "a.fedol", "--out", "run", *small)
+    assert code == 2 and "holds another run (task was" in err

@@ -1,0 +1,48 @@
+"""A small federation on disk, made once: a task, four clients' files and the labelled test images."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fedol import Knowledge, Task
+from fedol.data import load, split
+from fedol.federation.taskfolder import TaskFolder
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = ["--model", "mlp", "--iterations", "2", "--epochs", "3", "--batch-size", "16", "--device", "cpu"]
+
+
+def fedol(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own."""
+    command = [sys.executable, "-m", "fedol", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, **options)
+
+
+class Federation:
+    """Paths of a task and of clients' files."""
+
+    def __init__(self, folder: Path) -> None:
+        data = split(load("digits"), 80, seed=0)
+        self.folder, self.task_dir, self.public = folder, folder / "task", data.public
+        self.task = Task.of(data.public, [str(d) for d in range(10)], "digits")
+        TaskFolder.create(self.task_dir, self.task, data.public)
+        np.savez(folder / "test.npz", test_x=data.test.x, test_y=data.test.y)
+        truth = torch.nn.functional.one_hot(torch.from_numpy(data.public_labels), 10).float()
+        for number, name in enumerate(("alice", "bob", "carol", "dave")):
+            noise = torch.randn(truth.shape, generator=torch.Generator().manual_seed(number))
+            Knowledge.from_logits(4 * truth + 1.5 * noise, self.task, name).save(folder / "files" / f"{name}.fedol")
+
+    def file(self, name: str) -> Path:
+        return self.folder / "files" / f"{name}.fedol"
+
+    def inbox(self, path: Path, *names: str) -> Path:
+        """A new inbox with these clients' files."""
+        path.mkdir(exist_ok=True)
+        for name in names:
+            (path / f"{name}.fedol").write_bytes(self.file(name).read_bytes())
+        return path

@@ -1,0 +1,121 @@
+"""A server run in process: collection, training, report, late clients."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_federation import Federation
+
+import fedol
+from fedol.data.npz import load_test
+from fedol.errors import FedolError, InputError
+from fedol.federation.coordinator import Coordinator
+from fedol.federation.duration import seconds
+from fedol.federation.inbox import Inbox
+from fedol.federation.late import continued
+from fedol.federation.settings import ServerConfig
+from fedol.federation.taskfolder import TaskFolder
+
+TINY = {"server_model": "mlp", "iterations": 2, "epochs": 2, "batch_size": 16, "device": "cpu"}
+
+
+def coordinator(federation: Federation, out: Path, **settings: object) -> Coordinator:
+    config = ServerConfig(federation.task.id, **{**TINY, **settings})  # type: ignore[arg-type]
+    return Coordinator(TaskFolder.open(federation.task_dir), config, out)
+
+
+def test_collect_train_report(federation: Federation, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.fedol"
+    bad.write_bytes(b"\0" * 50)
+    run = coordinator(federation, tmp_path / "run", epochs=20)
+    run.collect([federation.file("alice"), bad, federation.file("bob"), federation.file("carol")])
+    summary = run.run(test=load_test(federation.folder / "test.npz"))
+    assert [client["client"] for client in summary["clients"]] == ["alice", "bob", "carol"]
+    assert summary["refused"][0]["file"] == str(bad) and "no JSON" in summary["refused"][0]["reason"]
+    assert summary["test"]["accuracy"] > 0.4  # chance is 0.1
+    assert sum(summary["public_class_mix"].values()) == pytest.approx(1)
+    card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    for words in ("mlp", "alice", "bad.fedol", "digits", summary["versions"]["torch"], "Accuracy on 359"):
+        assert words in card
+    assert fedol.load(tmp_path / "run").predict(federation.public).shape == (80,)
+    assert not (tmp_path / "run" / "epoch.safetensors").exists()
+    assert coordinator(federation, tmp_path / "run", epochs=20).run() == summary  # a finished run is read back
+
+
+def test_order_of_arrival_changes_nothing(federation: Federation, tmp_path: Path) -> None:
+    names = ["alice", "bob", "carol"]
+    for out, order in (("one", names), ("two", names[::-1])):
+        run = coordinator(federation, tmp_path / out)
+        run.collect([federation.file(name) for name in order])
+        run.run()
+    one, two = ((tmp_path / out / "model.safetensors").read_bytes() for out in ("one", "two"))
+    assert one == two
+
+
+def test_watch_starts_at_quorum(federation: Federation, tmp_path: Path) -> None:
+    run = coordinator(federation, tmp_path / "run")
+    inbox = federation.inbox(tmp_path / "inbox", "alice", "bob")
+    seen = []
+    roster = run.watch(Inbox(inbox), 2, None, lambda roster, arriving: seen.append(len(roster.clients)))
+    assert roster.closed == "quorum" and seen == [2]
+
+
+def test_watch_starts_at_the_deadline_and_names_what_never_arrived(federation: Federation, tmp_path: Path) -> None:
+    run = coordinator(federation, tmp_path / "run")
+    inbox = federation.inbox(tmp_path / "inbox", "alice")
+    (inbox / "bob.fedol").write_bytes(federation.file("bob").read_bytes()[:-10])
+    roster = run.watch(Inbox(inbox), 5, 0.0)
+    assert roster.closed == "deadline" and list(roster.clients) == ["alice"]
+    assert "ends after" in roster.refused["bob.fedol"]
+
+
+def test_nobody_came(federation: Federation, tmp_path: Path) -> None:
+    run = coordinator(federation, tmp_path / "run")
+    with pytest.raises(FedolError, match="nothing to learn from"):
+        run.watch(Inbox(federation.inbox(tmp_path / "inbox")), None, 0.0)
+    with pytest.raises(InputError, match="say when to start"):
+        run.watch(Inbox(tmp_path / "inbox"), None, None)
+
+
+def test_late_clients_continue_from_the_model(federation: Federation, tmp_path: Path) -> None:
+    run = coordinator(federation, tmp_path / "run", epochs=10)
+    run.collect([federation.file("alice"), federation.file("bob")])
+    run.run()
+    late, files = continued(tmp_path / "run", [federation.file("dave")], None, {"iterations": 1}, None)
+    late.collect(files)
+    test = load_test(federation.folder / "test.npz")
+    summary = late.run(test=test)
+    assert late.out == tmp_path / "run-resumed"
+    assert [client["client"] for client in summary["clients"]] == ["alice", "bob", "dave"]
+    assert summary["changed"]["new_clients"] == ["dave"]
+    assert 0 <= summary["changed"]["public_labels_changed"] < 1
+    assert len(summary["history"]) == 1 and summary["config"]["epochs"] == 10
+    # It goes on: the first epochs' loss is that of a trained model, far below that of the first run's start.
+    first = json.loads((tmp_path / "run" / "summary.json").read_text())["history"][0]["loss"]
+    assert summary["history"][0]["loss"] < first
+    with pytest.raises(FedolError, match="holds another run"):
+        continued(tmp_path / "run", [federation.file("carol")], None, {}, None)
+
+
+def test_resume_of_what_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(FedolError, match="no finished server run"):
+        continued(tmp_path, [tmp_path / "x.fedol"], None, {}, None)
+
+
+def test_a_changed_setting_is_refused(federation: Federation, tmp_path: Path) -> None:
+    coordinator(federation, tmp_path / "run")
+    with pytest.raises(FedolError, match=r"lr was 0\.001, now 0\.1"):
+        coordinator(federation, tmp_path / "run", lr=0.1)
+
+
+@pytest.mark.parametrize(("text", "value"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("2d", 172800)])
+def test_durations(text: str, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "5", "h", "-1h", "1w", "1h30m"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(InputError, match="is no time"):
+        seconds(text)

@@ -1,0 +1,53 @@
+"""The commands of docs/federation.md, as a reader would give them, in their order."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cryptography", reason="the page signs, which needs the package cryptography")
+pytest.importorskip("onnxscript", reason="the page exports to ONNX, which needs the package onnxscript")
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs" / "federation.md").read_text(encoding="utf-8")
+
+
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from fedol.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    names: dict[str, object] = {}
+    shell = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    (tmp_path / "bin").mkdir()
+    for name, call in (("fedol", "-m fedol"), ("python", "")):
+        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {call} "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    ran = []
+    for language, block in re.findall(r"```(sh|python)\n(.*?)```", PAGE, re.DOTALL):
+        if language == "python":
+            exec(compile(block, "docs/federation.md", "exec"), names)
+            continue
+        for line in block.strip().splitlines():
+            if line.startswith("fedol ") and not {"$", ">"} & set(
+                line
+            ):  # in this process: the same, without the start-up
+                monkeypatch.setattr(sys, "argv", shlex.split(line))
+                with pytest.raises(SystemExit) as end:
+                    main()
+                assert not end.value.code, (line, capsys.readouterr().err)
+            else:
+                done = subprocess.run(["bash", "-ec", line], env=shell, capture_output=True, text=True)
+                assert done.returncode == 0, (line, done.stderr)
+            ran.append(line.split()[0:2])
+    assert ["fedol", "serve"] in ran and ["fedol", "export"] in ran and len(ran) >= 15
+    output = capsys.readouterr().out
+    assert "Accuracy on 359 test images" in output and "new: carol" in output
+    for file in ("run/MODEL_CARD.md", "run-resumed/model.safetensors", "model.onnx", "signed/task.json"):
+        assert (tmp_path / "demo" / file).exists()

@@ -23,7 +23,7 @@ from fedol.experiments.worker import main
 from fedol.federation.scenario import Scenario
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4}
-SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}
+SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": {**TINY, "codec": "float32"}}
 
 
 class Silent(Progress):

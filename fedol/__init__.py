@@ -15,6 +15,7 @@ _HOME = {
     "PseudoLabels": "fedol.voting",
     "RunConfig": "fedol.config",
     "Task": "fedol.task",
+    "TaskFolder": "fedol.federation.taskfolder",
     "class_confidence": "fedol.voting",
     "client_weights": "fedol.objective",
     "distill": "fedol.distillation",
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from fedol.config import RunConfig as RunConfig
     from fedol.distillation import distill as distill
     from fedol.federation.simulation import run as run
+    from fedol.federation.taskfolder import TaskFolder as TaskFolder
     from fedol.knowledge import Knowledge as Knowledge
     from fedol.objective import Mixture as Mixture
     from fedol.objective import client_weights as client_weights

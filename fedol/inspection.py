@@ -11,7 +11,7 @@ from fedol.container import read_bounded
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.task import Task
-from fedol.voting import _entropy
+from fedol.voting import shannon
 
 BINS = 10
 
@@ -24,7 +24,7 @@ def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
     except InputError as error:
         raise InputError(f"{path} is no knowledge file that can be read: {error}.") from None
     probs = knowledge.probabilities().double()
-    entropy = _entropy(probs).numpy()
+    entropy = shannon(probs).numpy()
     edges = np.linspace(0, np.log(header.classes), BINS + 1)
     predicted = np.bincount(probs.argmax(1).numpy(), minlength=header.classes) / header.samples
     names = task.classes if task and len(task.classes) == header.classes else [str(c) for c in range(header.classes)]

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from fedol.arrays import Array, exact, probabilities, returned, to_tensor
 from fedol.errors import InputError
-from fedol.voting import _entropy
+from fedol.voting import shannon
 
 
 def client_weights(probs: Array) -> Array:
     """λ_k(x) = softmax over clients of −H(p_k(x)), [K, N, C] -> [K, N] (Eq. 12)."""
     tensor = probabilities(probs, 3)
-    return returned(torch.softmax(torch.stack([-_entropy(exact(client)) for client in tensor]), 0), probs)
+    return returned(torch.softmax(torch.stack([-shannon(exact(client)) for client in tensor]), 0), probs)
 
 
 def soft_targets(probs: Array, labels: Array | None = None, tau: float = 0.0) -> Array:
@@ -38,10 +38,10 @@ class Mixture:
         self._sum: Tensor | None = None  # Σ exp(−H_k) p_k
         self._weight: Tensor | None = None  # Σ exp(−H_k); every term lies in [1/C, 1]
 
-    def add(self, probs: Tensor) -> None:
-        """Take in one client's predictions [N, C]."""
+    def add(self, probs: Tensor, nats: Tensor | None = None) -> None:
+        """Take in one client's predictions [N, C]; ``nats`` are their entropies, where already known."""
         p = exact(probs)
-        weight = torch.exp(-_entropy(p))[:, None]
+        weight = torch.exp(-(shannon(p) if nats is None else nats))[:, None]
         if self._sum is None or self._weight is None:
             self._sum, self._weight = weight * p, weight
         elif self._sum.shape != p.shape:

@@ -29,6 +29,7 @@ T = TypeVar("T", Tensor, "np.ndarray", Array)
 # masses and supports, which may be tiny; absolute for G, which lies in [-1, 1].
 TIE = 1e-12
 CHUNK = 64  # ballots stored in one piece
+FLOOR = {torch.int16: -(1 << 15), torch.int32: 0}  # where ranks begin: int16 then holds 65,536 of them
 BLOCK = 1 << 20  # models × samples counted at once: bounds the scratch memory, whatever the number of models
 
 
@@ -43,16 +44,16 @@ class PseudoLabels(Generic[T]):
 
 @dataclass(frozen=True)
 class Ballot:
-    """What the vote needs of one model: 6 bytes per sample (8 beyond 32,768 classes) and 8 per class."""
+    """What the vote needs of one model: 3 bytes per sample (up to 65,536 samples and 256 classes) and 8 per class."""
 
-    rank: Tensor  # int32 [N]: how many samples have a strictly lower entropy
-    vote: Tensor  # int16 or int32 [N]: the predicted class
+    rank: Tensor  # int16 or int32 [N]: how many samples have a strictly lower entropy, counted from FLOOR
+    vote: Tensor  # uint8, int16 or int32 [N]: the predicted class
     confidence: Tensor  # float64 [C]: C², Eq. 8
 
 
 def entropy(probs: Array) -> Array:
     """Shannon entropy over the last axis in nats, [..., C] -> [...], with 0·log 0 = 0."""
-    return returned(_entropy(exact(probabilities(probs, None))), probs)
+    return returned(shannon(exact(probabilities(probs, None))), probs)
 
 
 def class_confidence(probs: Array) -> Array:
@@ -91,15 +92,15 @@ class Ballots:
     def __len__(self) -> int:
         return len(self._ballots)
 
-    def add(self, probs: Tensor) -> None:
-        """Take the vote of one model from its predictions [N, C]."""
+    def add(self, probs: Tensor, nats: Tensor | None = None) -> None:
+        """Take the vote of one model from its predictions [N, C]; ``nats`` are their entropies, where already known."""
         p = exact(probs)
         if self._support is None:
             self._support = torch.zeros_like(p)
         elif self._support.shape != p.shape:
             raise InputError(f"A model predicts {list(p.shape)}, the others {list(self._support.shape)}.")
         self._free = self._free or _blank(p)
-        self._ballots.append(_fill(self._free.pop(), p))
+        self._ballots.append(_fill(self._free.pop(), p, shannon(p) if nats is None else nats))
         self._support += p
 
     def including(self, probs: Tensor) -> Ballots:
@@ -124,7 +125,8 @@ class Ballots:
         for start in range(0, len(support), block):
             rows = slice(start, start + block)
             vote = torch.stack([ballot.vote[rows] for ballot in self._ballots], 1).long()  # [n, M]
-            gate = torch.stack([ballot.rank[rows] for ballot in self._ballots], 1) < count  # H_m(x) <= baseline
+            rank = torch.stack([ballot.rank[rows] for ballot in self._ballots], 1)
+            gate = rank.int() - FLOOR[rank.dtype] < count  # H_m(x) <= baseline
             total = gate.to(confidence.dtype) @ confidence  # [n, C]: C² mass of the reliable models
             weight = confidence.T.gather(0, vote) * gate  # [n, M]: C²_m of the class m votes for
             mass = torch.zeros_like(total).scatter_add_(1, vote, weight)
@@ -137,7 +139,8 @@ class Ballots:
             yield label.masked_fill(nobody, -1), score.masked_fill(nobody, -1.0), voters
 
 
-def _entropy(p: Tensor) -> Tensor:
+def shannon(p: Tensor) -> Tensor:
+    """The entropy of distributions that have been checked and are float64 already."""
     h: Tensor = -torch.special.xlogy(p, p).sum(-1)
     return h
 
@@ -155,14 +158,15 @@ def _blank(p: Tensor) -> list[Ballot]:
     2.1 GB for 1,000 clients instead of 0.14).
     """
     samples, classes = p.shape
-    rank = p.new_empty(CHUNK, samples, dtype=torch.int32)
-    vote = p.new_empty(CHUNK, samples, dtype=torch.int16 if classes <= 1 << 15 else torch.int32)
+    small = torch.uint8 if classes <= 1 << 8 else torch.int16 if classes <= 1 << 15 else torch.int32
+    rank = p.new_empty(CHUNK, samples, dtype=torch.int16 if samples <= 1 << 16 else torch.int32)
+    vote = p.new_empty(CHUNK, samples, dtype=small)
     confidence = p.new_empty(CHUNK, classes)
     return [Ballot(*parts) for parts in zip(rank, vote, confidence, strict=True)]
 
 
-def _fill(ballot: Ballot, p: Tensor) -> Ballot:
-    ballot.rank.copy_(entropy_rank(_entropy(p)))
+def _fill(ballot: Ballot, p: Tensor, h: Tensor) -> Ballot:
+    ballot.rank.copy_(entropy_rank(h) + FLOOR[ballot.rank.dtype])
     ballot.vote.copy_(p.argmax(-1))
     ballot.confidence.copy_(p.mean(0))
     return ballot

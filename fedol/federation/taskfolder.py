@@ -41,8 +41,9 @@ class TaskFolder:
         return cls(path, task)
 
     @classmethod
-    def open(cls, path: Path) -> TaskFolder:
+    def open(cls, path: str | Path) -> TaskFolder:
         """Read a task."""
+        path = Path(path)
         if not (path / "task.json").exists():
             raise FedolError(f"There is no task in {path}; make one with: fedol task new {path}.")
         values = read_json(path / "task.json")

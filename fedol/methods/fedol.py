@@ -8,10 +8,11 @@ from fractions import Fraction
 
 from torch import Tensor
 
+from fedol.arrays import exact
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Targets
 from fedol.objective import Mixture, with_labels
-from fedol.voting import Ballots, baseline_count
+from fedol.voting import Ballots, baseline_count, shannon
 
 
 class FedOL:
@@ -23,9 +24,10 @@ class FedOL:
         self._ballots = Ballots()
         mixture = Mixture()
         for client in knowledge:
-            probs = client.probabilities()
-            self._ballots.add(probs)
-            mixture.add(probs)
+            probs = exact(client.probabilities())
+            nats = shannon(probs)  # most of the work for a client: once, for both
+            self._ballots.add(probs, nats)
+            mixture.add(probs, nats)
         self._mixture = mixture.mean()
 
     def rho(self, iteration: int) -> Fraction:

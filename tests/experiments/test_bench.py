@@ -22,7 +22,7 @@ from fedol.experiments.store import BenchFolder
 from fedol.experiments.worker import main
 from fedol.federation.scenario import Scenario
 
-TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4}
+TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}
 
 

@@ -3,12 +3,12 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint setup clean
+.PHONY: run test test-slow lint docs setup clean
 
 run: $(VENV)/.ready
 	$(BIN)/fedol run --out runs/quick
 
-test: lint
+test: lint docs
 	$(BIN)/pytest
 
 test-slow: $(VENV)/.ready
@@ -18,6 +18,10 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# A page that is in no menu, a link that leads nowhere or a docstring that is not there is an error.
+docs: $(VENV)/.ready
+	$(BIN)/mkdocs build --quiet --strict
 
 setup: $(VENV)/.ready
 
@@ -29,4 +33,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) runs site

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
+import click
 import typer
 from rich.console import Console
 from rich.text import Text
@@ -27,6 +28,7 @@ app = typer.Typer(
     help="One larger server model from many small private ones, with a single upload per client.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    suggest_commands=not hasattr(click.exceptions, "NoSuchCommand"),  # where click does not say "did you mean" itself
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (run, report, partition, inspect, serve, distill, predict, export, doctor):

@@ -48,4 +48,4 @@ def render(template: str, view: dict[str, Any]) -> str:
 
 def _inline(name: str) -> Markup:
     """A style sheet or script of ours, to be part of the page."""
-    return Markup((files("fedol.report") / "templates" / name).read_text(encoding="utf-8"))  # noqa: S704
+    return Markup((files("fedol.report") / "templates" / name).read_text(encoding="utf-8"))

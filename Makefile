@@ -21,7 +21,7 @@ lint: $(VENV)/.ready
 
 # A page that is in no menu, a link that leads nowhere or a docstring that is not there is an error.
 docs: $(VENV)/.ready
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 setup: $(VENV)/.ready
 

@@ -43,8 +43,8 @@ def _shrunk(image: Pixels, step: int) -> Pixels:
     cut = image[:, : high * step, : wide * step]
     if cut.shape != (channels, high * step, wide * step):  # thinner than a step
         return np.ascontiguousarray(image[:, ::step, ::step])
-    means = cut.reshape(channels, high, step, wide, step).mean((2, 4))
-    return np.rint(means).astype(np.uint8)
+    means: Pixels = np.rint(cut.reshape(channels, high, step, wide, step).mean((2, 4))).astype(np.uint8)
+    return means
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -26,6 +26,7 @@ from fedol.errors import FedolError
 app = typer.Typer(
     name="fedol",
     help="One larger server model from many small private ones, with a single upload per client.",
+    epilog="Start with: fedol run --out runs/first  (a minute, no download), then: fedol report runs/first --open",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     suggest_commands=not hasattr(click.exceptions, "NoSuchCommand"),  # where click does not say "did you mean" itself

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fedol.cli.options import Clients, DataDir, Dataset, Json, Public, given
+from fedol.cli.options import Clients, DataDir, Dataset, Json, Public, Quiet, given
 
 bench = typer.Typer(
     help="The paper's comparison: every method under the same conditions; cached, resumable, mergeable.",
+    epilog="Example: fedol bench one-round --preset quick --partitions iid --methods fedol,feddf --out bench",
     no_args_is_help=True,
 )
 
@@ -34,7 +35,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be com
 SpecFile = Annotated[
     Path | None, typer.Option("--spec", help="Only write the benchmark to this file, for fedol.experiments.worker.")
 ]
-NOT_SETTINGS = ["partitions", "methods", "seeds", "preset", "out", "time_limit", "dry_run", "spec", "as_json"]
+NOT_SETTINGS = ["partitions", "methods", "seeds", "preset", "out", "time_limit", "dry_run", "spec", "quiet", "as_json"]
 NOT_SETTINGS += ["equal_compute", "rounds", "feedback_epochs"]
 
 
@@ -60,6 +61,7 @@ def one_round(
     time_limit: TimeLimit = None,
     dry_run: DryRun = False,
     spec: SpecFile = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """The paper's first table: every method after one communication round.
@@ -68,7 +70,7 @@ def one_round(
     """
     options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     values = _values("one-round", options, preset, partitions, methods, seeds)
-    _run({**values, "equal_compute": equal_compute}, out, time_limit, dry_run, spec, as_json)
+    _run({**values, "equal_compute": equal_compute}, out, time_limit, dry_run, spec, quiet, as_json)
 
 
 @bench.command()
@@ -94,6 +96,7 @@ def rounds(
     time_limit: TimeLimit = None,
     dry_run: DryRun = False,
     spec: SpecFile = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """The paper's figure: the baselines over many rounds, FedOL after its one.
@@ -102,7 +105,9 @@ def rounds(
     """
     options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     values = _values("rounds", options, preset, partitions, methods, seeds)
-    _run({**values, "rounds": rounds, "feedback_epochs": feedback_epochs}, out, time_limit, dry_run, spec, as_json)
+    _run(
+        {**values, "rounds": rounds, "feedback_epochs": feedback_epochs}, out, time_limit, dry_run, spec, quiet, as_json
+    )
 
 
 @bench.command()
@@ -149,9 +154,11 @@ def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")],
     sheets, numbers = write(out)
     if as_json:
         print(json.dumps(numbers, indent=1))
+        _page(out, quiet=True)
         return
     _print(sheets)
     Console().print(f"Written to {out / 'report'}.", highlight=False)
+    _page(out)
 
 
 def _values(
@@ -169,7 +176,13 @@ def _values(
 
 
 def _run(
-    values: dict[str, Any], out: Path, time_limit: float | None, dry_run: bool, spec: Path | None, as_json: bool
+    values: dict[str, Any],
+    out: Path,
+    time_limit: float | None,
+    dry_run: bool,
+    spec: Path | None,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     from fedol.experiments.runner import Bench
     from fedol.experiments.spec import Spec
@@ -188,15 +201,26 @@ def _run(
         else:
             Console().print(plan_table([plan.as_json(speed) for plan in plans]))
         return
-    with BenchProgress(Console(stderr=True), quiet=as_json) as progress:
+    with BenchProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
         summary = work.run(progress, time_limit)
     if as_json:
         print(json.dumps(summary))
-    else:
+    elif not quiet:
         Console().print(f"{summary['finished']} of {summary['cells']} cells are finished in {out}.", highlight=False)
+    if summary["finished"]:
+        _page(out, quiet or as_json)
     for failure in summary["failed"]:
         Console(stderr=True).print(f"[bold red]Failed:[/] {failure}", highlight=False, soft_wrap=True)
     sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
+
+
+def _page(out: Path, quiet: bool = False) -> None:
+    """The folder's page."""
+    from fedol.report.pages import write_report
+
+    path = write_report(out)
+    if not quiet:
+        Console().print(f"Report: {path}", highlight=False, soft_wrap=True)
 
 
 def _print(sheets: Any) -> None:

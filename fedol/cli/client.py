@@ -9,9 +9,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fedol.cli.options import BatchSize, Device, Epochs, Json, LearningRate, PublicImages, Seed, TaskDir, Width, given
+from fedol.cli.options import (
+    BatchSize,
+    Device,
+    Epochs,
+    Json,
+    LearningRate,
+    PublicImages,
+    Quiet,
+    Seed,
+    TaskDir,
+    Width,
+    given,
+)
 
-app = typer.Typer(help="A client's side: train (with anything), predict, send one file.", no_args_is_help=True)
+app = typer.Typer(
+    help="A client's side: train (with anything), predict, send one file.",
+    epilog="Example: fedol client predict task --model forest.joblib --out alice.fedol",
+    no_args_is_help=True,
+)
 
 
 @app.command()
@@ -26,6 +42,7 @@ def fit(
     lr: LearningRate = None,
     seed: Seed = None,
     device: Device = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Train one of FedOL's models on your own data. Optional: any model of any framework will do as well.
@@ -40,11 +57,12 @@ def fit(
     from fedol.training import Recipe
 
     wanted = Recipe(**recipe)
-    with TrainingProgress(Console(stderr=True), quiet=as_json) as progress:
+    with TrainingProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
         progress.stage("client", wanted.epochs)
         result = client_fit(TaskFolder.open(task).task, data, model, out, wanted, on_epoch=progress.epoch, **options)
     if as_json:
         print(json.dumps({"out": str(out), **result}))
+    if as_json or quiet:
         return
     print(
         f"{out}: trained on {result['samples']:,} images, {100 * result['accuracy']:.1f} % right on your test images."

@@ -16,6 +16,7 @@ from fedol.cli.options import (
     LearningRate,
     Method,
     PublicImages,
+    Quiet,
     Seed,
     ServerModelName,
     Test,
@@ -42,6 +43,7 @@ def distill(
     device: Device = None,
     public: PublicImages = None,
     test: Test = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Train a server model from knowledge files, at once.
@@ -53,7 +55,7 @@ def distill(
               fedol distill --resume runs/one late.fedol
     """
     options = {**locals()}
-    apart = ("paths", "resume", "out", "public", "test", "as_json")
+    apart = ("paths", "resume", "out", "public", "test", "quiet", "as_json")
     settings = given({key: value for key, value in options.items() if key not in apart})
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.late import continued
@@ -71,4 +73,4 @@ def distill(
             raise InputError("Say where the run goes, for instance --out runs/one.")
         coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), out, public)
     coordinator.collect(files)
-    finish(coordinator, test, as_json)
+    finish(coordinator, test, quiet, as_json)

@@ -10,7 +10,11 @@ import typer
 
 from fedol.cli.options import Json
 
-app = typer.Typer(help="Keys, for federations whose files are signed.", no_args_is_help=True)
+app = typer.Typer(
+    help="Keys, for federations whose files are signed.",
+    epilog="Example: fedol keys new alice.key",
+    no_args_is_help=True,
+)
 
 
 @app.callback()

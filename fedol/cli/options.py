@@ -18,6 +18,7 @@ Seed = Annotated[int | None, typer.Option(help="All randomness comes from this o
 Preset = Annotated[str | None, typer.Option(help="quick (the default) or paper.")]
 Config = Annotated[Path | None, typer.Option(help="A TOML file with any of these settings.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 TaskDir = Annotated[Path, typer.Argument(help="The task's folder.")]
 PublicImages = Annotated[

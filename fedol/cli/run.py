@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedol.cli.options import Clients, Config, DataDir, Dataset, Json, Partition, Preset, Public, Seed, given
+from fedol.cli.options import Clients, Config, DataDir, Dataset, Json, Partition, Preset, Public, Quiet, Seed, given
 
 if TYPE_CHECKING:
     from fedol.federation.simulation import RunResult
+    from fedol.training import Epoch
+
+
+NOT_SETTINGS = ("preset", "config", "out", "tensorboard", "quiet", "as_json")
 
 
 def run(
@@ -54,23 +59,43 @@ def run(
     preset: Preset = None,
     config: Config = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; the same one again continues the run.")] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also log for TensorBoard, into the run folder's tensorboard/.")
+    ] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Simulate a federation: train the clients, collect one upload each, train the server, show the table.
 
-    Example: fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
+    Examples: fedol run --out runs/first
+              fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
     """
-    options = {key: value for key, value in locals().items() if key not in ("preset", "config", "out", "as_json")}
+    options = {key: value for key, value in locals().items() if key not in NOT_SETTINGS}
     from fedol.config import configure
+    from fedol.federation.simulation import default_folder
     from fedol.federation.simulation import run as simulate
+    from fedol.report.board import BoardLog
     from fedol.report.progress import TrainingProgress
     from fedol.report.tables import history_table, run_table
 
     settings = configure(preset, config, given(options))
-    with TrainingProgress(Console(stderr=True), quiet=as_json) as progress:
-        result = simulate(settings, out=out, on_epoch=progress.epoch, on_stage=progress.stage)
+    folder = out or default_folder(settings)
+    with (
+        TrainingProgress(Console(stderr=True), quiet=quiet or as_json) as progress,
+        BoardLog(folder / "tensorboard") if tensorboard else nullcontext() as board,
+    ):
+        seen = board.epoch if board else lambda epoch: None
+
+        def on_epoch(epoch: Epoch) -> None:
+            progress.epoch(epoch)
+            seen(epoch)
+
+        result = simulate(settings, out=folder, on_epoch=on_epoch, on_stage=progress.stage)
+        if board:
+            board.result(result.summary)
     if as_json:
         print(json.dumps({"out": str(result.out), **result.summary}, indent=1))
+    if as_json or quiet:
         return
     console = Console()
     if result.already_finished:
@@ -86,4 +111,4 @@ def _closing(result: RunResult) -> str:
     since = " since it was resumed" if result.summary["resumed"] else ""
     took = f"Took {result.summary['seconds']:.0f} s{since} on {result.summary['provenance']['device']}."
     loads = " (fedol.load gives back the trained model)" if result.summary["server"] else ""
-    return f"{took}\nRun folder: {result.out}{loads}."
+    return f"{took}\nRun folder: {result.out}{loads}.\nReport: {result.out / 'report.html'}"

@@ -17,6 +17,7 @@ from fedol.cli.options import (
     LearningRate,
     Method,
     PublicImages,
+    Quiet,
     Seed,
     ServerModelName,
     TaskDir,
@@ -45,6 +46,7 @@ def serve(
     device: Device = None,
     public: PublicImages = None,
     test: Test = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Watch a folder, validate each arrival, start at quorum or deadline, train, write the model and the report.
@@ -54,7 +56,7 @@ def serve(
     Example: fedol serve task --inbox inbox --model resnet56 --quorum 8 --deadline 2h --out runs/federation
     """
     options = {**locals()}
-    apart = ("task", "inbox", "out", "quorum", "deadline", "public", "test", "as_json")
+    apart = ("task", "inbox", "out", "quorum", "deadline", "public", "test", "quiet", "as_json")
     settings = given({key: value for key, value in options.items() if key not in apart})
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.duration import seconds
@@ -67,6 +69,6 @@ def serve(
     wait = seconds(deadline) if deadline else None
     folder = TaskFolder.open(task)
     coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), out, public)
-    with RosterView(Console(stderr=True), folder.task, quorum, quiet=as_json) as view:
+    with RosterView(Console(stderr=True), folder.task, quorum, quiet=quiet or as_json) as view:
         coordinator.watch(Inbox(inbox), quorum, wait, view.show)
-    finish(coordinator, test, as_json)
+    finish(coordinator, test, quiet, as_json)

@@ -11,7 +11,11 @@ import typer
 from fedol.cli.options import Json
 from fedol.errors import InputError
 
-app = typer.Typer(help="The task: what all parties agree on before anyone trains.", no_args_is_help=True)
+app = typer.Typer(
+    help="The task: what all parties agree on before anyone trains.",
+    epilog="Example: fedol task new task --public images/ --classes cat,dog",
+    no_args_is_help=True,
+)
 
 
 @app.callback()

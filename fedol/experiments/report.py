@@ -39,17 +39,22 @@ class Sheet:
         return text.getvalue()
 
 
-def report(out: Path) -> tuple[list[Sheet], dict[str, Any]]:
-    """Write ``report/`` of a benchmark's folder; the sheets and their numbers also come back."""
+def collect(out: Path) -> dict[str, Any]:
+    """The numbers of a benchmark's folder."""
     results = list(BenchFolder(out).results())
     costs = [read_json(path) for path in sorted((out / "cost").glob("*.json"))]
     if not results and not costs:
         raise FedolError(f"There is no finished cell in {out}; run `fedol bench one-round --out {out}` first.")
-    numbers = {"one_round": summary.tables(results), "rounds": curves.figures(results), "cost": costs}
+    return {"one_round": summary.tables(results), "rounds": curves.figures(results), "cost": costs}
+
+
+def report(out: Path) -> tuple[list[Sheet], dict[str, Any]]:
+    """Write ``report/`` of a benchmark's folder; the sheets and their numbers also come back."""
+    numbers = collect(out)
     sheets = [
         *(_one_round(table, number) for number, table in enumerate(numbers["one_round"], 1)),
         *(_rounds(panel, number) for number, panel in enumerate(numbers["rounds"], 1)),
-        *(cost_sheet(table, number) for number, table in enumerate(costs, 1)),
+        *(cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)),
     ]
     write_json(out / "report" / "report.json", numbers)
     write_atomically(out / "report" / "report.md", "\n".join(sheet.markdown() for sheet in sheets).encode())
@@ -78,7 +83,7 @@ def _one_round(table: dict[str, Any], number: int) -> Sheet:
         "Test accuracy in %, mean ± standard deviation over n seeds (no ± where n = 1); the paper's beside it; the "
         "difference in points. The number of epochs is the server's."
     )
-    return Sheet(f"one-round-{number}", f"One round: {_words(table['settings'])}", columns, rows, note)
+    return Sheet(f"one-round-{number}", f"One round: {settings_in_words(table['settings'])}", columns, rows, note)
 
 
 def _rounds(panel: dict[str, Any], number: int) -> Sheet:
@@ -95,7 +100,11 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
     level = f"FedOL after its one round: {_spread(panel['fedol'])} %" if panel["fedol"] else "FedOL: not run"
     theirs = f", in the paper {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else "."
     return Sheet(
-        f"rounds-{number}", f"Rounds: {panel['partition']}, {_words(panel['settings'])}", columns, rows, level + theirs
+        f"rounds-{number}",
+        f"Rounds: {panel['partition']}, {settings_in_words(panel['settings'])}",
+        columns,
+        rows,
+        level + theirs,
     )
 
 
@@ -121,10 +130,11 @@ def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
         "a sample. Seconds are those of trainings that ran side by side, not what each takes alone. "
         + table["explanation"]
     )
-    return Sheet(f"cost-{number}", f"Cost: {_words(table['settings'])}", columns, rows, note)
+    return Sheet(f"cost-{number}", f"Cost: {settings_in_words(table['settings'])}", columns, rows, note)
 
 
-def _words(settings: dict[str, Any]) -> str:
+def settings_in_words(settings: dict[str, Any]) -> str:
+    """What all cells of a table share."""
     return (
         f"{settings['dataset']}, width {settings['width']}, {settings['clients']} clients, "
         f"{settings['public']:,} public samples, {settings['epochs']} epochs"

@@ -66,7 +66,8 @@ class BenchFolder:
 
     def results(self) -> Iterator[dict[str, Any]]:
         """Every finished cell."""
-        yield from map(read_json, sorted((self.path / "cells").glob("*.json")))
+        for path in sorted((self.path / "cells").glob("*.json")):
+            yield {**read_json(path), "file": f"cells/{path.name}"}
 
     def time(self, name: str, device: str, work: float, seconds: float) -> None:
         """Remember how long something took."""

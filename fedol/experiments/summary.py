@@ -74,6 +74,7 @@ def _row(cells: list[Result], partitions: list[str]) -> dict[str, Any]:
         theirs = paper.one_round(cells[0]["settings"]["dataset"], partition, method) if plain else None
         entry["paper"] = theirs and {"mean": theirs[0], "std": theirs[1]}
         entry["difference"] = theirs and entry["mean"] - theirs[0]
+        entry["files"] = [cell["file"] for cell in here if "file" in cell]
         row[partition] = entry
     return {"label": label(cells[0]["settings"]), "method": method, "settings": _own(cells[0]), "cells": row}
 

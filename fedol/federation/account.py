@@ -1,12 +1,13 @@
 """What a finished run leaves for its report, beside the summary.
 
-    evaluation.json   the server per class, its confusions and calibration, and the best client's beside it
-    evidence.json     a sample of the public images with every client's vote (``fedol.evidence``)
-    public.png        those images
+evaluation.json   the server per class, its confusions and calibration, and the best client's beside it
+evidence.json     a sample of the public images with every client's vote (``fedol.evidence``)
+public.png        those images
 """
 
 from __future__ import annotations
 
+import json
 
 import numpy as np
 
@@ -22,7 +23,9 @@ from fedol.server import ServerModel
 
 def account_for_tests(folder: RunFolder, models: dict[str, ServerModel], test: Images) -> None:
     """Write ``evaluation.json``: a closer look at each of these models."""
-    found = {name: examine(model.predict_log_proba(test.x), test.y, len(model.classes)) for name, model in models.items()}
+    found = {
+        name: examine(model.predict_log_proba(test.x), test.y, len(model.classes)) for name, model in models.items()
+    }
     write_json(folder.path / "evaluation.json", found)
 
 
@@ -39,4 +42,5 @@ def account_for_labels(
     shown = choose(len(public), clients, seed)
     votes = [read_votes(path) for record in server.history if (path := folder.votes(record["iteration"])).exists()]
     write_atomically(folder.path / "public.png", encode(contact_sheet(public[shown])))
-    write_json(folder.path / "evidence.json", gather(shown, uploads, votes, server, public, truth))
+    found = gather(shown, uploads, votes, server, public, truth)
+    write_atomically(folder.path / "evidence.json", json.dumps(found, separators=(",", ":")).encode())

@@ -66,13 +66,18 @@ def run(
         config = configure(settings.pop("preset", None), overrides=settings)
     else:
         config = changed(config, settings)
-    folder = Path(out) if out is not None else Path("runs") / f"{Path(config.dataset).stem}-{config.hash}"
+    folder = default_folder(config) if out is None else Path(out)
     result = Simulation(config, folder, own).run(on_epoch, on_stage)
     if not (folder / "report.html").exists():
         from fedol.report.pages import write_report
 
         write_report(folder)
     return result
+
+
+def default_folder(config: RunConfig) -> Path:
+    """Where a run goes that is not told: ``runs/``, the dataset's name and the configuration's hash."""
+    return Path("runs") / f"{Path(config.dataset).stem}-{config.hash}"
 
 
 class Simulation:

@@ -44,10 +44,19 @@ def heat_map(counts: np.ndarray, classes: Sequence[str], clients: Sequence[str])
             parts.append(text(x, top - 8, name, "middle"))
         elif numbers or len(classes) <= 100:
             parts.append(
-                tag("text", _cut(name, 10), transform=f"translate({x + 3:.1f},{top - 6:.0f}) rotate(-60)", class_="small")
+                tag(
+                    "text",
+                    _cut(name, 10),
+                    transform=f"translate({x + 3:.1f},{top - 6:.0f}) rotate(-60)",
+                    class_="small",
+                )
             )
     width, height = left + wide * len(classes) + (30 if top > 30 else 4), top + high * len(clients) + 4
-    return tag("div", drawing(width, height, title, *parts), style=f"min-width:{0.8 * width:.0f}px;max-width:{1.35 * width:.0f}px")
+    return tag(
+        "div",
+        drawing(width, height, title, *parts),
+        style=f"min-width:{0.8 * width:.0f}px;max-width:{1.35 * width:.0f}px",
+    )
 
 
 def iterations(series: dict[str, list[float | None]], steps: Sequence[int]) -> Markup:
@@ -83,10 +92,10 @@ def sizes(points: Sequence[dict[str, Any]]) -> Markup:
     for point, log in zip(points, logs, strict=True):
         tip = tag("title", f"{point['name']}: {point['parameters']:,} parameters, {100 * point['accuracy']:.1f} %")
         look = ("dot server", 7) if point["server"] else ("dot client", 4.5)
-        at = (plot.x((log - low) / (high - low)), plot.y(point["accuracy"]))
-        parts.append(tag("circle", tip, cx=at[0], cy=at[1], r=look[1], class_=look[0]))
+        x, y = plot.x((log - low) / (high - low)), plot.y(point["accuracy"])
+        parts.append(tag("circle", tip, cx=x, cy=y, r=look[1], class_=look[0]))
         if point["server"]:
-            parts.append(text(at[0] - 11, at[1] + 4, "server", "end", "strong"))
+            parts.append(text(x - 11, y + 4, "server", "end", "strong"))
     return drawing(plot.width, plot.height, "Accuracy on the test set against model size.", *parts)
 
 
@@ -100,8 +109,11 @@ def reliability(calibration: dict[str, Any]) -> Markup:
             continue
         x, wide = plot.x(number / len(bins)), plot.x(1 / len(bins)) - plot.x(0) - 2
         top = plot.y(entry["accuracy"])
-        tip = tag("title", f"{entry['count']:,} images: sure to {_percent(entry['confidence'])}, right in "
-                  f"{_percent(entry['accuracy'])}")
+        tip = tag(
+            "title",
+            f"{entry['count']:,} images: sure to {_percent(entry['confidence'])}, right in "
+            f"{_percent(entry['accuracy'])}",
+        )
         fade = 0.35 + 0.65 * math.sqrt(entry["count"] / most)
         box = {"x": x + 1, "y": top, "width": wide, "height": max(1.0, plot.y(0) - top)}
         parts.append(tag("rect", tip, **box, class_="bar", fill_opacity=fade))
@@ -109,7 +121,9 @@ def reliability(calibration: dict[str, Any]) -> Markup:
     for share in (0, 0.5, 1):
         parts.append(text(plot.x(share), plot.height - 16, f"{100 * share:.0f} %", "middle"))
     parts.append(text(plot.x(0.5), plot.height - 2, "how sure the server is", "middle"))
-    return drawing(plot.width, plot.height, f"Reliability: expected calibration error {_percent(calibration['ece'])}.", *parts)
+    return drawing(
+        plot.width, plot.height, f"Reliability: expected calibration error {_percent(calibration['ece'])}.", *parts
+    )
 
 
 def dumbbell(first: float, second: float) -> Markup:
@@ -117,7 +131,10 @@ def dumbbell(first: float, second: float) -> Markup:
     ends = [4 + 112 * share for share in (first, second)]
     parts = [tag("line", x1=4, x2=116, y1=8, y2=8, class_="grid")]
     parts.append(tag("line", x1=ends[0], x2=ends[1], y1=8, y2=8, class_="link"))
-    parts += [tag("circle", cx=ends[0], cy=8, r=3.5, class_="hollow"), tag("circle", cx=ends[1], cy=8, r=4, class_="dot server")]
+    parts += [
+        tag("circle", cx=ends[0], cy=8, r=3.5, class_="hollow"),
+        tag("circle", cx=ends[1], cy=8, r=4, class_="dot server"),
+    ]
     return tag("svg", *parts, viewBox="0 0 120 16", class_="mini", aria_hidden="true")
 
 
@@ -126,11 +143,9 @@ def _percent(value: float | None) -> str:
 
 
 def _count(value: float) -> str:
-    for unit in ("", "k", "M", "G"):
-        if value < 1000:
-            break
-        value /= 1000
-    return f"{value:g}{unit}"
+    """A power of ten for an axis: 100k."""
+    steps = min(3, int(math.log10(value)) // 3)
+    return f"{value / 1000**steps:g}{('', 'k', 'M', 'G')[steps]}"
 
 
 def _cut(words: str, length: int) -> str:

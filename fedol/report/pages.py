@@ -26,7 +26,9 @@ def write_report(folder: Path) -> Path:
 
         page = render("run.html", run_view(folder))
     else:
-        raise FedolError(f"There is no finished run in {folder}; a run's folder has a summary.json when it is finished.")
+        raise FedolError(
+            f"There is no finished run in {folder}; a run's folder has a summary.json when it is finished."
+        )
     path = folder / "report.html"
     write_atomically(path, page.encode())
     return path

@@ -11,9 +11,11 @@ import numpy as np
 from fedol.files import read_json
 from fedol.methods import title
 from fedol.report import charts
+from fedol.report.headline import figures, headline
+from fedol.report.metrics import read_metrics
 from fedol.report.recipe import recipe
 from fedol.report.suspicion import suspicions
-from fedol.report.tables import percent, size
+from fedol.report.tables import size
 
 WORST = 8  # classes whose confusions are shown
 
@@ -27,10 +29,12 @@ def run_view(folder: Path) -> dict[str, Any]:
     classes = task["classes"] if task else data["classes"]
     served = task is not None
     return {
-        "name": (task["name"] or task["id"]) if served else f"{_base(summary['config']['dataset'])}, {summary['config']['partition']}",
+        "name": (task["name"] or task["id"])
+        if served
+        else f"{_base(summary['config']['dataset'])}, {summary['config']['partition']}",
         "method": title(summary["config"]["method"]),
-        "headline": _served_headline(summary) if served else _headline(summary),
-        "figures": _served_figures(summary) if served else _figures(summary),
+        "headline": headline(summary),
+        "figures": figures(summary),
         "summary": summary,
         "classes": classes,
         "heat": _heat(data) if data else None,
@@ -51,74 +55,14 @@ def run_view(folder: Path) -> dict[str, Any]:
     }
 
 
-def _headline(summary: dict[str, Any]) -> str:
-    clients, server = summary["clients"], summary["server"]
-    best, mean = max(client["accuracy"] for client in clients), summary["local"]["mean"]
-    if server is None:
-        return f"{len(clients)} clients on their own: {percent(mean)} accurate on average, the best {percent(best)}."
-    ensemble = summary["ensemble"]["accuracy"]
-    parts = [_against(server["accuracy"], level, who) for level, who in (
-        (best, f"the best client ({percent(best)})"),
-        (mean, f"the mean client ({percent(mean)})"),
-        (ensemble, f"their ensemble ({percent(ensemble)})"),
-    )]
-    return (
-        f"The server is {percent(server['accuracy'])} accurate: {parts[0]}, {parts[1]} and {parts[2]}. Each of the "
-        f"{len(clients)} clients uploaded {size(summary['upload_bytes_per_client'])} once; it took {duration(summary['seconds'])}."
-    )
-
-
-def _served_headline(summary: dict[str, Any]) -> str:
-    clients, server = summary["clients"], summary["server"]
-    sent = size(float(np.mean([client["bytes"] for client in clients])))
-    words = f"{server['model']} ({server['parameters']:,} parameters) learnt from {len(clients)} clients, who sent {sent} each, once"
-    if summary["test"]:
-        words += f"; it is {percent(summary['test']['accuracy'])} accurate on {summary['test']['samples']:,} test images"
-    refused = len(summary["refused"])
-    return words + (f"; {refused} file{'s were' if refused > 1 else ' was'} refused." if refused else ".")
-
-
-def _against(server: float, other: float, who: str) -> str:
-    gain = 100 * (server - other)
-    return f"{abs(gain):.1f} points {'above' if gain >= 0 else 'below'} {who}"
-
-
-def duration(seconds: float) -> str:
-    """A time for people: 48 s, 12 min, 3 h 20 min."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
-    accuracies = [client["accuracy"] for client in summary["clients"]]
-    server = summary["server"]
-    rows = [] if server is None else [("server", percent(server["accuracy"]), f"{server['model']}, {server['parameters']:,} parameters")]
-    rows.append(("best client", percent(max(accuracies)), f"client {int(np.argmax(accuracies))} of {len(accuracies)}"))
-    spread = summary["local"]["std"]
-    rows.append(("mean client", percent(summary["local"]["mean"]), "" if spread is None else f"± {100 * spread:.1f} points"))
-    rows.append(("ensemble", percent(summary["ensemble"]["accuracy"]), "needs every client's model"))
-    rows.append(("upload per client", size(summary["upload_bytes_per_client"]), "once, and nothing else"))
-    rows.append(("time", duration(summary["seconds"]), "since it was resumed" if summary["resumed"] else f"on {summary['provenance']['device']}"))
-    return rows
-
-
-def _served_figures(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
-    test, last = summary["test"], summary["history"][-1]
-    rows = [("accuracy", percent(test["accuracy"]), f"on {test['samples']:,} test images")] if test else []
-    rows.append(("clients", str(len(summary["clients"])), f"{len(summary['refused'])} refused"))
-    rows.append(("model", summary["server"]["model"], f"{summary['server']['parameters']:,} parameters"))
-    rows.append(("received", size(sum(client["bytes"] for client in summary["clients"])), "in all"))
-    if "coverage" in last:
-        rows.append(("labelled", percent(last["coverage"]), "of the public images, in the end"))
-    return rows
-
-
 def _clients(summary: dict[str, Any], evidence: dict[str, Any] | None) -> list[dict[str, Any]]:
     agreement = evidence["agreement"] if evidence else [None] * len(summary["clients"])
     return [
-        {**client, "name": f"client {client['client']}" if "accuracy" in client else client["client"], "agreement": share}
+        {
+            **client,
+            "name": f"client {client['client']}" if "accuracy" in client else client["client"],
+            "agreement": share,
+        }
         for client, share in zip(summary["clients"], agreement, strict=True)
     ]
 
@@ -184,14 +128,14 @@ def _confused(evaluation: dict[str, Any] | None, classes: list[str]) -> list[dic
     for c in sorted(known, key=lambda c: server["per_class"][c])[:WORST]:
         counts = np.array(server["confusion"][c])
         counts[c] = 0
-        taken = [(classes[o], counts[o] / server["samples"][c]) for o in np.argsort(-counts, kind="stable")[:3] if counts[o]]
+        taken = [
+            (classes[o], counts[o] / server["samples"][c]) for o in np.argsort(-counts, kind="stable")[:3] if counts[o]
+        ]
         rows.append({"name": classes[c], "accuracy": server["per_class"][c], "taken": taken})
     return rows
 
 
 def _costs(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
-    from fedol.report.metrics import read_metrics
-
     lines = read_metrics(folder)
     clients = [line["seconds"] for line in lines if line["stage"] == "client"]
     server = [line["seconds"] for line in lines if line["stage"] == "iteration"]
@@ -202,7 +146,9 @@ def _costs(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
         rows.append(("Training, longest client", f"{max(clients):.1f} s"))
         rows.append(("Training, all clients", f"{sum(clients):.1f} s, side by side where they ran together"))
     if server:
-        rows.append(("Training, server", f"{sum(server):.1f} s in {len(server)} iteration{'s' if len(server) > 1 else ''}"))
+        rows.append(
+            ("Training, server", f"{sum(server):.1f} s in {len(server)} iteration{'s' if len(server) > 1 else ''}")
+        )
     rows.append(("Device", str(summary.get("provenance", summary)["device"])))
     return rows
 

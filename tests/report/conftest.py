@@ -36,5 +36,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose labels change, differ and are sometimes wrong."""
     out = tmp_path_factory.mktemp("looked at") / "run"
-    settings: dict[str, Any] = {"clients": 4, "partition": "dirichlet:0.3", "public": 100, "epochs": 6, "iterations": 3, "rho": 0.4}
+    settings: dict[str, Any] = {
+        "clients": 4,
+        "partition": "dirichlet:0.3",
+        "public": 100,
+        "epochs": 6,
+        "iterations": 3,
+        "rho": 0.4,
+    }
     return fedol.run(out=out, device="cpu", server_model="cnn", rho_step=0.2, **settings).out

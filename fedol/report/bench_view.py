@@ -1,0 +1,27 @@
+"""What the report of a benchmark shows: the paper's table and figure, ours beside theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fedol.experiments.report import collect, cost_sheet, settings_in_words
+from fedol.report.rounds_chart import rounds_chart
+
+
+def bench_view(folder: Path) -> dict[str, Any]:
+    """The values of ``templates/bench.html``."""
+    numbers = collect(folder)
+    tables = [{**table, "words": settings_in_words(table["settings"])} for table in numbers["one_round"]]
+    panels = [
+        {**panel, "words": settings_in_words(panel["settings"]), "chart": rounds_chart(panel)}
+        for panel in numbers["rounds"]
+    ]
+    cells = sum(len(entry["files"]) for table in tables for row in table["rows"] for entry in row["cells"].values())
+    return {
+        "name": folder.resolve().name,
+        "tables": tables,
+        "panels": panels,
+        "costs": [cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)],
+        "cells": cells,
+    }

@@ -1,0 +1,106 @@
+"""A run in one sentence, and in a few large numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedol.report.tables import percent, size
+
+Figure = tuple[str, str, str]  # what, how much, a remark
+
+
+def headline(summary: dict[str, Any]) -> str:
+    """Was it worth it? A federation of files knows its clients' sizes but not their accuracies."""
+    return _served(summary) if "task" in summary else _simulated(summary)
+
+
+def figures(summary: dict[str, Any]) -> list[Figure]:
+    """The numbers of the sentence, and what belongs to them."""
+    return _served_figures(summary) if "task" in summary else _simulated_figures(summary)
+
+
+def _simulated(summary: dict[str, Any]) -> str:
+    clients, server = summary["clients"], summary["server"]
+    best, mean = max(client["accuracy"] for client in clients), summary["local"]["mean"]
+    if server is None:
+        return f"{len(clients)} clients on their own: {percent(mean)} accurate on average, the best {percent(best)}."
+    ensemble = summary["ensemble"]["accuracy"]
+    parts = [
+        _against(server["accuracy"], level, who)
+        for level, who in (
+            (best, f"the best client ({percent(best)})"),
+            (mean, f"the mean client ({percent(mean)})"),
+            (ensemble, f"their ensemble ({percent(ensemble)})"),
+        )
+    ]
+    return (
+        f"The server is {percent(server['accuracy'])} accurate: {parts[0]}, {parts[1]} and {parts[2]}. Each of the "
+        f"{len(clients)} clients uploaded {size(summary['upload_bytes_per_client'])} once; it took "
+        f"{duration(summary['seconds'])}."
+    )
+
+
+def _served(summary: dict[str, Any]) -> str:
+    clients, server = summary["clients"], summary["server"]
+    sent = size(float(np.mean([client["bytes"] for client in clients])))
+    words = (
+        f"{server['model']} ({server['parameters']:,} parameters) learnt from {len(clients)} clients, "
+        f"who sent {sent} each, once"
+    )
+    if summary["test"]:
+        words += (
+            f"; it is {percent(summary['test']['accuracy'])} accurate on {summary['test']['samples']:,} test images"
+        )
+    refused = len(summary["refused"])
+    return words + (f"; {refused} file{'s were' if refused > 1 else ' was'} refused." if refused else ".")
+
+
+def _against(server: float, other: float, who: str) -> str:
+    gain = 100 * (server - other)
+    return f"{abs(gain):.1f} points {'above' if gain >= 0 else 'below'} {who}"
+
+
+def duration(seconds: float) -> str:
+    """A time for people: 48 s, 12 min, 3 h 20 min."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _simulated_figures(summary: dict[str, Any]) -> list[Figure]:
+    accuracies = [client["accuracy"] for client in summary["clients"]]
+    server = summary["server"]
+    rows = (
+        []
+        if server is None
+        else [("server", percent(server["accuracy"]), f"{server['model']}, {server['parameters']:,} parameters")]
+    )
+    rows.append(("best client", percent(max(accuracies)), f"client {int(np.argmax(accuracies))} of {len(accuracies)}"))
+    spread = summary["local"]["std"]
+    rows.append(
+        ("mean client", percent(summary["local"]["mean"]), "" if spread is None else f"± {100 * spread:.1f} points")
+    )
+    rows.append(("ensemble", percent(summary["ensemble"]["accuracy"]), "needs every client's model"))
+    rows.append(("upload per client", size(summary["upload_bytes_per_client"]), "once, and nothing else"))
+    rows.append(
+        (
+            "time",
+            duration(summary["seconds"]),
+            "since it was resumed" if summary["resumed"] else f"on {summary['provenance']['device']}",
+        )
+    )
+    return rows
+
+
+def _served_figures(summary: dict[str, Any]) -> list[Figure]:
+    test, last = summary["test"], summary["history"][-1]
+    rows = [("accuracy", percent(test["accuracy"]), f"on {test['samples']:,} test images")] if test else []
+    rows.append(("clients", str(len(summary["clients"])), f"{len(summary['refused'])} refused"))
+    rows.append(("model", summary["server"]["model"], f"{summary['server']['parameters']:,} parameters"))
+    rows.append(("received", size(sum(client["bytes"] for client in summary["clients"])), "in all"))
+    if "coverage" in last:
+        rows.append(("labelled", percent(last["coverage"]), "of the public images, in the end"))
+    return rows

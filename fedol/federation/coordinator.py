@@ -6,6 +6,7 @@ Every step leaves its artefact in the run folder (see ``fedol.runs``), here also
     roster.json     who is in, who was refused and why
     clients/*.fedol copies of the accepted files
     MODEL_CARD.md   what the model is, for whoever gets it
+    report.html     how it came about, to look at
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from fedol.data import Images
 from fedol.data.split import channel_statistics
 from fedol.distillation import distillation
 from fedol.errors import FedolError, InputError
+from fedol.federation.account import account_for_labels, account_for_tests
 from fedol.federation.inbox import Inbox
 from fedol.federation.roster import Roster
 from fedol.federation.settings import ServerConfig
@@ -30,6 +32,7 @@ from fedol.federation.uploads import knowledge_files
 from fedol.files import read_json, write_atomically, write_json
 from fedol.report.federation import federation_summary
 from fedol.report.modelcard import model_card
+from fedol.report.pages import write_report
 from fedol.runs import RunFolder
 from fedol.server import Architecture, ServerModel, load
 from fedol.training import Normalisation, OnEpoch, drive, resolve_device
@@ -112,18 +115,30 @@ class Coordinator:
         done = self.out / "summary.json"
         if not done.exists():
             server = self._train(on_epoch)
+            self._account(server, test)
             summary = federation_summary(self.task, self.config, self.roster, server, self.public, self._start, test)
             write_atomically(self.out / "MODEL_CARD.md", model_card(summary).encode())
             write_json(done, summary)
+        if not (self.out / "report.html").exists():
+            write_report(self.out)
         summary = read_json(done)
         return dict(summary)
 
+    def _account(self, server: ServerModel, test: Images | None) -> None:
+        """What the report shows beside the summary."""
+        if test is not None:
+            account_for_tests(self.folder, {"server": server}, test)
+        files, seed = self._files(), self.config.seed
+        account_for_labels(self.folder, knowledge_files(files, self.task), len(files), server, self.public, seed)
+
+    def _files(self) -> list[Path]:
+        return [self.out / "clients" / f"{name}.fedol" for name in self.roster.clients]
+
     def _train(self, on_epoch: OnEpoch) -> ServerModel:
         """The method on the accepted files, client by client."""
-        files = [self.out / "clients" / f"{name}.fedol" for name in self.roster.clients]
         start = load(self._start, self.config.server_model).module if self._start else None
         process = distillation(
-            knowledge_files(files, self.task),
+            knowledge_files(self._files(), self.task),
             torch.from_numpy(self.public),
             self.architecture,
             self.settings,

@@ -23,6 +23,7 @@ from fedol.files import read_json, write_json
 from fedol.methods import ITERATED, LOCAL
 from fedol.models import describe, parameter_count
 from fedol.provenance import provenance
+from fedol.report.pages import write_report
 from fedol.runs import RunFolder, read_votes
 from fedol.server import ServerModel
 from fedol.server import load as load_model
@@ -69,8 +70,6 @@ def run(
     folder = default_folder(config) if out is None else Path(out)
     result = Simulation(config, folder, own).run(on_epoch, on_stage)
     if not (folder / "report.html").exists():
-        from fedol.report.pages import write_report
-
         write_report(folder)
     return result
 

@@ -29,9 +29,9 @@ def rounds_chart(panel: dict[str, Any]) -> Markup:
     for number in range(length):
         parts.append(text(plot.x(at(number, 0)[0]), plot.height - 16, str(number + 1), "middle"))
     parts.append(text(plot.x(0.5), plot.height - 2, "communication rounds", "middle"))
-    for level, look in ((panel["paper_fedol"], "line paper level"), ((panel["fedol"] or {}).get("mean"), "line level")):
-        if level:
-            parts.append(plot.path([(0, level / top), (1, level / top)], look))
+    for reached, look in ((panel["paper_fedol"], "line paper level"), (_fedol(panel), "line level")):
+        if reached:
+            parts.append(plot.path([(0, reached / top), (1, reached / top)], look))
     for place, line in enumerate(lines):
         colour = f"s{place % COLOURS}"
         if line["paper"]:
@@ -53,5 +53,9 @@ def _top(panel: dict[str, Any]) -> float:
     """The end of the axis: the next tenth above everything that is drawn."""
     values = [point["mean"] + (point["std"] or 0) for line in panel["lines"] for point in line["rounds"]]
     values += [value for line in panel["lines"] for value in line["paper"] or []]
-    values += [value for value in (panel["paper_fedol"], (panel["fedol"] or {}).get("mean")) if value]
+    values += [value for value in (panel["paper_fedol"], _fedol(panel)) if value]
     return min(1.0, int(10 * max(values) + 1) / 10)
+
+
+def _fedol(panel: dict[str, Any]) -> float | None:
+    return panel["fedol"]["mean"] if panel["fedol"] else None

@@ -44,7 +44,7 @@ def finish(out: Path) -> None:
 
 def content(out: Path) -> dict[str, bytes]:
     """Every artefact but those that hold times or the date."""
-    timed = ("metrics.jsonl", "summary.json")
+    timed = ("metrics.jsonl", "summary.json", "report.html")
     files = [file for file in out.rglob("*") if file.is_file() and file.suffix != ".tmp" and file.name not in timed]
     return {str(file.relative_to(out)): file.read_bytes() for file in files}
 

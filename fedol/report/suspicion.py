@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-ENOUGH = 4  # clients for "the others" to mean anything
+ENOUGH = 5  # clients for "the others" to mean anything
 FAR = 3.0  # robust standard deviations below the median
+CLOSE = 0.05  # a smaller deviation counts as this: clients that hardly differ are not odd
 
 
 def suspicions(evidence: dict[str, Any]) -> list[dict[str, str]]:
@@ -20,7 +21,7 @@ def suspicions(evidence: dict[str, Any]) -> list[dict[str, str]]:
         answers = {sample["votes"][k][0] for sample in evidence["samples"]}
         if len(answers) == 1 and len(evidence["samples"]) > 1:
             found.append({"client": name, "reason": "it answers the same class to every image shown here"})
-        elif len(agreement) >= ENOUGH and agreement[k] < middle - FAR * max(spread, 0.02):
+        elif len(agreement) >= ENOUGH and agreement[k] < middle - FAR * max(spread, CLOSE):
             reason = (
                 f"the trained server agrees with it on {100 * agreement[k]:.0f} % of the public images; "
                 f"with the median client on {100 * middle:.0f} %"

@@ -34,7 +34,7 @@ class Plot:
     width: float = 420
     height: float = 250
     left: float = 44
-    right: float = 12
+    right: float = 20
     top: float = 12
     bottom: float = 34
 

@@ -1,0 +1,70 @@
+"""Every code block of the documentation runs, page by page, as a reader would do it; and the site builds."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedol import config, methods
+from fedol.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+OWN_TEST = {"federation.md": "tests/test_docs_federation.py", "flower.md": "tests/test_docs_flower.py"}
+PAGES = sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name not in OWN_TEST)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+# The quick job's settings on these pages: each command is really run, on less.
+LESS = {"clients": 4, "public": 100, "epochs": 2, "iterations": 2, "width": 4, "device": "cpu"}
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    return BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
+
+
+def command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", shlex.split(line))
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code, line
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+def test_the_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(config.PRESETS, "quick", LESS)
+    names: dict[str, Any] = {}
+    for language, block in blocks(page):
+        assert language in ("python", "sh"), f"{page}: nothing runs a block of {language}"
+        if language == "python":
+            exec(compile(block, page, "exec"), names)
+            if "geometric" in names:  # the line that adding-a-method.md tells the reader to add
+                monkeypatch.setitem(methods.METHODS, "geometric", names["geometric"])
+            continue
+        for line in block.strip().splitlines():
+            assert line.startswith("fedol "), f"{page}: nothing runs {line}"
+            command(line, monkeypatch)
+
+
+def test_pages_with_a_test_of_their_own_have_it() -> None:
+    for page, test in OWN_TEST.items():
+        if (ROOT / "docs" / page).exists():
+            assert page in (ROOT / test).read_text(encoding="utf-8")
+
+
+def test_the_site_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("material", reason="needs the package mkdocs-material")
+    pytest.importorskip("mkdocstrings", reason="needs the package mkdocstrings")
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    pages = list(tmp_path.rglob("index.html"))
+    assert len(pages) >= 12
+    for page in pages:
+        html = page.read_text(encoding="utf-8")
+        fetched = re.findall(r"<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)=\"?(https?://[^\"\s>]+)", html)
+        assert not fetched, (page, fetched)
+    api = (tmp_path / "api" / "index.html").read_text(encoding="utf-8")
+    assert "One client&#39;s log-probabilities" in api or "One client's log-probabilities" in api

@@ -18,3 +18,26 @@ def test_mixed_federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     summary = federate(tmp_path, epochs=100, iterations=2, server_epochs=15)
     assert [client["client"] for client in summary["clients"]] == ["alice", "bob", "carol", "dave"]
     assert not summary["refused"] and summary["test"]["accuracy"] > 0.7
+
+
+def test_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "examples"))
+    from tour import tour  # type: ignore[import-not-found]
+
+    summary = tour(tmp_path, clients=4, epochs=5, iterations=2, device="cpu")
+    best = max(client["accuracy"] for client in summary["clients"])
+    told = capsys.readouterr().out
+    assert f"{best:.1%}" in told and f"{summary['server']['accuracy']:.1%}" in told
+    assert "ρ = 1.0: 100% of the images get a label" in told
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_compare_methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "examples"))
+    from compare_methods import compare  # type: ignore[import-not-found]
+
+    small = {"clients": 3, "public": 100, "epochs": 2, "iterations": 2, "width": 4, "device": "cpu"}
+    found = compare(tmp_path, methods="local,feddf,fedol", **small)
+    assert [label.split(" (")[0] for label in found] == ["Local", "FedDF", "FedOL"]
+    assert all(0 < accuracy < 1 for accuracy in found.values())
+    assert "FedDF" in (tmp_path / "report.html").read_text()

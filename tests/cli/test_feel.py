@@ -1,0 +1,213 @@
+"""How the command line feels: guidance by example, near misses, quiet, scripts, completion, Ctrl-C."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import fedol
+from fedol.cli import app, main
+
+ROOT = Path(fedol.__file__).parents[1]
+PLAIN = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
+ENV = {**PLAIN, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "TERM": "xterm-256color"}
+TINY = ["--clients=2", "--partition=iid", "--public=60", "--client-models=mlp", "--server-model=mlp", "--width=4"]
+SHORT = [*TINY, "--epochs=1", "--iterations=1", "--device=cpu"]
+
+
+def call(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fedol", *argv]
+    return subprocess.run(command, capture_output=True, text=True, env={**ENV, **environment})
+
+
+def in_process(argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[Any, str]:
+    monkeypatch.setattr(sys, "argv", ["fedol", *argv])
+    with pytest.raises(SystemExit) as end:
+        main()
+    out, err = capsys.readouterr()
+    return end.value.code or 0, out + err
+
+
+def commands(command: Any, *path: str) -> list[tuple[str, ...]]:
+    """Every command and group, by the words that lead to it."""
+    found: list[tuple[str, ...]] = [path]
+    for name, inner in getattr(command, "commands", {}).items():
+        found += commands(inner, *path, name)
+    return found
+
+
+EVERY = commands(typer.main.get_command(app))
+
+
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_every_help_guides_by_example(
+    path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    code, told = in_process([*path, "--help"], monkeypatch, capsys)
+    assert code == 0
+    assert f"fedol {' '.join(path)}".strip() in told.split("Usage:")[1].split("\n", 1)[1], "no example"
+
+
+def test_there_are_commands_to_check() -> None:
+    assert {("run",), ("report",), ("doctor",), ("bench", "one-round"), ("client", "fit")} <= set(EVERY)
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["rnu"], "Did you mean 'run'?"),
+        (["bench", "raunds"], "Did you mean 'rounds'?"),
+        (["run", "--datset", "digits"], "--dataset"),
+        (["run", "--method", "fedoll"], "did you mean 'fedol'?"),
+        (["run", "--dataset", "cifar1000"], "did you mean 'cifar100'?"),
+        (["run", "--server-model", "cnn-larg"], "did you mean 'cnn-large'?"),
+        (["run", "--preset", "papr"], "did you mean 'paper'?"),
+    ],
+)
+def test_a_near_miss_gets_a_hint_and_exit_code_2(
+    argv: list[str], hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    code, told = in_process(argv, monkeypatch, capsys)
+    assert code == 2 and hint in told and "Traceback" not in told
+    assert told.lower().count("did you mean") == 1
+
+
+def test_quiet_says_nothing_but_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["run", *SHORT, "--quiet", f"--out={tmp_path / 'run'}"]
+    assert in_process(argv, monkeypatch, capsys) == (0, "")
+    assert (tmp_path / "run" / "report.html").exists()
+    code, told = in_process([*argv, "--clients=0"], monkeypatch, capsys)
+    assert code == 2 and told.startswith("Error: ") and told.count("\n") == 1
+
+
+def on_terminal(argv: list[str], **environment: str) -> str:
+    """What a command writes to a terminal."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedol", *argv],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env={**ENV, **environment},
+    )
+    os.close(follower)
+    written = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        written += part
+    assert process.wait() == 0
+    os.close(leader)
+    return written.decode()
+
+
+def test_colours_only_where_they_are_wanted() -> None:
+    colour = re.compile(r"\x1b\[[\d;]*3[0-7]m")
+    assert colour.search(on_terminal(["--help"]))
+    assert not colour.search(on_terminal(["--help"], NO_COLOR="1"))
+    assert "\x1b" not in call("--help").stdout  # not a terminal
+
+
+def test_a_terminal_sees_progress_with_the_time_left(tmp_path: Path) -> None:
+    shown = on_terminal(["run", *SHORT, "--epochs=40", f"--out={tmp_path / 'run'}"])
+    assert "epochs" in shown and "loss" in shown and ":" in shown.split("epochs", 1)[1][:120]
+
+
+def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from fedol import doctor
+
+    monkeypatch.setattr(doctor, "LONG_ENOUGH", 0.01)
+    monkeypatch.setitem(doctor.EXTRAS, "no-such-package", ("nothing", "fedol[nothing]"))
+    monkeypatch.setenv("COLUMNS", "80")
+    code, told = in_process(["doctor"], monkeypatch, capsys)
+    assert code == 0 and len(told.splitlines()) <= 24  # one screen
+    for words in (fedol.__version__, "torch", "→ cpu", "GFLOP/s", "no-such-package", "pip install 'fedol[nothing]'"):
+        assert words in told
+    found = json.loads(in_process(["doctor", "--json"], monkeypatch, capsys)[1])
+    assert found["packages"]["torch"] and found["devices"][0]["gflops"] > 0
+    assert [extra["version"] for extra in found["extras"] if extra["package"] == "no-such-package"] == [None]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    variables = {
+        "_FEDOL_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "fedol part",
+        "COMP_CWORD": "1",
+        "_TYPER_COMPLETE_ARGS": "fedol part",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    program = "import sys; sys.argv = ['fedol']; from fedol.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**ENV, **variables})
+    assert "partition" in done.stdout and "serve" not in done.stdout
+
+
+def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    events = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="needs the package tensorboard"
+    )
+    out = tmp_path / "run"
+    code, told = in_process(["run", *SHORT, "--tensorboard", f"--out={out}"], monkeypatch, capsys)
+    assert code == 0, told
+    log = events.EventAccumulator(str(out / "tensorboard"))
+    log.Reload()
+    summary = json.loads((out / "summary.json").read_text())
+    assert {"loss/client 0", "loss/client 1", "loss/server 1/1", "server/rho"} <= set(log.Tags()["scalars"])
+    (last,) = log.Scalars("server/test_accuracy")
+    assert last.value == pytest.approx(summary["server"]["accuracy"])
+    assert [json.loads(line)["stage"] for line in (out / "metrics.jsonl").read_text().splitlines()].count("client") == 2
+
+
+def test_without_tensorboard_it_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    code, told = in_process(["run", "--tensorboard", f"--out={tmp_path / 'run'}"], monkeypatch, capsys)
+    assert code == 2 and "fedol[tensorboard]" in told and not (tmp_path / "run").exists()
+
+
+def interrupted(argv: list[str], reached: Path) -> subprocess.CompletedProcess[str]:
+    """Ctrl-C as soon as a file is there."""
+    command = [sys.executable, "-m", "fedol", *argv]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENV)
+    deadline = time.monotonic() + 60
+    while not reached.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    settings = [*TINY, "--epochs=3", "--iterations=400", "--device=cpu", f"--out={out}"]
+    stopped = interrupted(["run", *settings], out / "server" / "01.safetensors")
+    assert stopped.returncode == 130 and stopped.stdout == ""
+    assert stopped.stderr == "Stopped; what is finished is kept, and the same command continues.\n"
+    assert len(list((out / "clients").glob("*.fedol"))) == 2 and not (out / "summary.json").exists()
+
+
+def test_ctrl_c_in_a_benchmark_keeps_its_clients(tmp_path: Path) -> None:
+    argv = ["bench", "one-round", "--preset=quick", "--clients=2", "--public=60", "--width=4", "--epochs=1"]
+    argv += ["--iterations=900", "--methods=fedol", "--partitions=iid", "--device=cpu", f"--out={tmp_path}"]
+    stopped = interrupted(argv, tmp_path / "servers")
+    assert stopped.returncode == 130 and "what is finished is kept" in stopped.stderr
+    assert len(list(tmp_path.glob("clients/*/*.fedol"))) == 2 and not list(tmp_path.glob("cells/*.json"))

@@ -1,6 +1,7 @@
 """The CUDA engine; skipped where there is no GPU. On one: ``pytest tests/test_training_cuda.py``."""
 
 import copy
+from dataclasses import replace
 from threading import Event
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fedol.models import blocks, create
-from fedol.training import Job, Normalisation, Recipe, fit
+from fedol.training import Job, Normalisation, Recipe, Snapshot, fit
 from fedol.training.loop import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -111,6 +112,18 @@ def test_a_second_job_of_the_same_model_continues_with_a_fresh_optimiser() -> No
     (expected,) = fit([separate], DEVICE)
     assert continued.losses == expected.losses
     assert one.losses[-1] > continued.losses[-1]
+
+
+def test_resumes_from_every_epoch_with_the_same_bits() -> None:
+    snapshots: list[Snapshot] = []
+    whole = replace(job(epochs=4, proximal=0.1), checkpoint=snapshots.append)
+    (result,) = fit([whole], DEVICE)
+    assert result.path.startswith("CUDA graph")
+    assert [len(snapshot.losses) for snapshot in snapshots] == [1, 2, 3, 4]
+    for snapshot in snapshots:
+        (again,) = fit([replace(job(epochs=4, proximal=0.1), resume=snapshot)], DEVICE)
+        assert again.losses == result.losses
+        assert all(map(torch.equal, weights(whole.model), weights(again.job.model)))
 
 
 class Waits(nn.Module):

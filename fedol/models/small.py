@@ -29,7 +29,8 @@ class CNN(nn.Module):
         window = [math.ceil(side / GRID) for side in pooled]
         positions = math.prod(math.ceil(side / step) for side, step in zip(pooled, window, strict=True))
         self.convs = nn.Sequential(first, nn.MaxPool2d(2, ceil_mode=True), *others)
-        self.pool = nn.AvgPool2d((window[0], window[1]), ceil_mode=True)
+        mean = nn.AvgPool2d((window[0], window[1]), ceil_mode=True)
+        self.pool = mean if max(window) > 1 else nn.Identity()  # a mean of one value, which PyTorch would still compute
         self.head = nn.Linear(widths[-1] * positions, classes)
 
     def forward(self, images: Tensor) -> Tensor:

@@ -22,10 +22,13 @@ class TrainingProgress:
             TimeRemainingColumn(compact=True),
             console=console,
             transient=True,
+            refresh_per_second=4,  # drawing ten bars takes milliseconds, which the training would miss
             disable=quiet or not console.is_terminal,
         )
         self._stage: TaskID | None = None
         self._jobs: dict[str, TaskID] = {}
+        self._moved: dict[str, float] = {}
+        self._epochs = 0
         self._began = time.monotonic()  # of the stage: jobs that train side by side share its time
 
     def __enter__(self) -> TrainingProgress:
@@ -40,18 +43,20 @@ class TrainingProgress:
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
         self._jobs.clear()
-        self._began = time.monotonic()
+        self._epochs, self._began = 0, time.monotonic()
         self._stage = self._progress.add_task(f"[bold]{name:<14}", total=epochs, note="")
 
     def epoch(self, epoch: Epoch) -> None:
-        """An epoch of a job has finished."""
-        name = epoch.job.name
+        """An epoch of a job has finished. Small models have hundreds in a second: a bar moves ten times at most."""
+        name, now = epoch.job.name, time.monotonic()
+        self._epochs += 1
+        last = epoch.epoch == epoch.job.recipe.epochs
+        if now - self._moved.get(name, 0.0) < 0.1 and not last:
+            return
+        self._moved[name] = now
         if name not in self._jobs:
             self._jobs[name] = self._progress.add_task(f"{name:<14}", total=epoch.job.recipe.epochs, note="")
-        speed = epoch.epoch * epoch.images / (time.monotonic() - self._began)
-        note = f"loss {epoch.loss:.3f}  {speed:,.0f} images/s"
-        self._progress.update(self._jobs[name], completed=epoch.epoch, note=note)
+        note = f"loss {epoch.loss:.3f}  {epoch.epoch * epoch.images / (now - self._began):,.0f} images/s"
+        self._progress.update(self._jobs[name], completed=epoch.epoch, note=note, visible=not last)
         if self._stage is not None:
-            self._progress.advance(self._stage)
-        if epoch.epoch == epoch.job.recipe.epochs:
-            self._progress.update(self._jobs[name], visible=False)
+            self._progress.update(self._stage, completed=self._epochs)

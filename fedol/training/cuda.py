@@ -51,9 +51,6 @@ class CudaEngine:
 
     def _start(self, job: Job) -> None:
         """Capture a job's step and begin, or remember that it needs the plain loop."""
-        if job.checkpoint or job.resume:  # which look at every epoch; the graph's are queued ahead
-            self._plain.append((job, "it keeps every epoch"))
-            return
         session = self._sessions.get(id(job.model))
         if session is None or not session.fits(job):
             try:
@@ -120,8 +117,11 @@ class Session:
 
     def begin(self, job: Job) -> None:
         """Start a job: new targets, a fresh optimiser. Everything is written on this session's own stream."""
-        self.job, self._losses, self._error = job, list[float](), ""
-        self._launched = self._finished = self._position = 0  # epochs launched, epochs finished, steps of this epoch
+        self.job, self._losses, self._error = job, list(job.resume.losses if job.resume else ()), ""
+        self._launched = self._finished = len(self._losses)  # epochs
+        self._resumed, self._position = self._finished, 0  # epochs before this start, steps of the epoch under way
+        # An epoch whose state is kept must end before the next one changes it.
+        self._ahead = 1 if job.checkpoint else AHEAD
         self._started = time.perf_counter()
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._stream):
@@ -134,7 +134,7 @@ class Session:
 
     def launch(self) -> bool:
         """Queue one training step, unless enough is queued; whether it did."""
-        if self._launched == self.job.recipe.epochs or self._launched - self._finished >= AHEAD:
+        if self._launched == self.job.recipe.epochs or self._launched - self._finished >= self._ahead:
             return False
         slot = self._launched % (AHEAD + 1)
         with torch.cuda.stream(self._stream):
@@ -164,11 +164,17 @@ class Session:
             if not math.isfinite(loss):
                 self._error = diverged(self.job, self._finished, loss)
             else:
+                if self.job.checkpoint:
+                    self._count_batches()
+                    self.job.checkpoint(self._step.snapshot(self._losses))
                 news.append(Epoch(self.job, self._finished, loss, self.job.samples))
         return news
+
+    def _count_batches(self) -> None:
+        self._step.count_batches((self._finished - self._resumed) * len(self._steps))
 
     def outcome(self) -> Fit:
         """What became of the job; its weights are complete."""
         self._stream.synchronize()
-        self._step.count_batches(self._finished * len(self._steps))
+        self._count_batches()
         return Fit(self.job, tuple(self._losses), time.perf_counter() - self._started, PATH, self._error or None)

@@ -15,7 +15,7 @@ from torch import Tensor
 from fedol.seeding import derive
 from fedol.training.batch import Batches
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
-from fedol.training.snapshot import Snapshot
+from fedol.training.snapshot import Snapshot, adam_moments
 
 PATH = "plain loop"
 
@@ -44,7 +44,7 @@ def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit
     optimiser = torch.optim.Adam(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused)
     losses: list[float] = []
     if job.resume:
-        job.resume.restore(model, optimiser)
+        job.resume.restore(model, adam_moments(model, optimiser))
         losses += job.resume.losses
 
     def outcome(error: str | None = None) -> Fit:
@@ -71,7 +71,7 @@ def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit
                 f"{job.name} diverged: its loss is {losses[-1]} in epoch {epoch}; try a smaller learning rate."
             )
         if job.checkpoint:
-            job.checkpoint(Snapshot.take(model, optimiser, losses))
+            job.checkpoint(Snapshot.take(model, adam_moments(model, optimiser), losses))
         on_epoch(Epoch(job, epoch, losses[-1], job.samples))
     return outcome()
 

@@ -6,13 +6,15 @@ samples and every other draw come from (job, epoch) alone, so no generator has a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 ADAM = ("step", "exp_avg", "exp_avg_sq")
+Moments = Mapping[str, Mapping[str, Tensor]]
+"""Adam's state: parameter name -> part -> tensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,25 +25,27 @@ class Snapshot:
     losses: tuple[float, ...]
 
     @classmethod
-    def take(cls, model: nn.Module, optimiser: torch.optim.Optimizer, losses: list[float]) -> Snapshot:
-        """Copy the present state to the CPU."""
+    def take(cls, model: nn.Module, moments: Moments, losses: Sequence[float]) -> Snapshot:
+        """Copy the present state to the CPU; ``moments`` are Adam's, per parameter and part."""
         tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
-        for name, parameter in _trained(model):
-            tensors |= {f"{part}/{name}": optimiser.state[parameter][part] for part in ADAM}
+        for name, parts in moments.items():
+            tensors |= {f"{part}/{name}": parts[part] for part in ADAM}
         return cls({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, tuple(losses))
 
-    def restore(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-        """Put model and optimiser back into this state, in place."""
+    def restore(self, model: nn.Module, moments: Moments) -> None:
+        """Put the model and Adam's moments back into this state, in place."""
         model.load_state_dict({name[6:]: value for name, value in self.tensors.items() if name.startswith("model/")})
-        for name, parameter in _trained(model):
-            step, first, second = (self.tensors[f"{part}/{name}"] for part in ADAM)
-            optimiser.state[parameter] = {
-                "step": step.to(parameter.device),
-                # In the memory layout of the parameter: the fused kernels go through both as they lie there.
-                "exp_avg": torch.empty_like(parameter).copy_(first),
-                "exp_avg_sq": torch.empty_like(parameter).copy_(second),
-            }
+        for name, parts in moments.items():
+            for part in ADAM:
+                parts[part].copy_(self.tensors[f"{part}/{name}"])
 
 
-def _trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
+def adam_moments(model: nn.Module, optimiser: torch.optim.Adam) -> Moments:
+    """Adam's moments by the parameters' names; zero, as on the first day, where it has not stepped yet."""
+    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    for p in named.values():
+        if not optimiser.state[p]:
+            # In the memory layout of the parameter: the fused kernels go through both as they lie there.
+            zeros = {part: torch.zeros_like(p) for part in ADAM[1:]}
+            optimiser.state[p] = {"step": torch.zeros((), device=p.device), **zeros}
+    return {name: optimiser.state[p] for name, p in named.items()}

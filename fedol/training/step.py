@@ -15,6 +15,7 @@ from fedol.models.overlap import weight_gradients_on
 from fedol.training.batch import Batches
 from fedol.training.job import Job
 from fedol.training.loop import pull
+from fedol.training.snapshot import Moments, Snapshot
 from fedol.training.weights import Weights
 
 
@@ -94,7 +95,20 @@ class Step:
             for moment in moments.values():
                 moment.zero_()
         self._start[0].copy_(self._weights.flat.detach())
+        if job.resume:
+            with torch.no_grad():
+                job.resume.restore(self._model, self._moments())
         self._batches_before = [counter.clone() for counter in _batch_counters(self._model)]
+
+    def _moments(self) -> Moments:
+        """Adam's moments of the one tensor, by the names of the weights in it; they share the step count."""
+        state = self._adam.state[self._weights.flat]
+        first, second = (self._weights.named(state[part]) for part in ("exp_avg", "exp_avg_sq"))
+        return {name: {"step": state["step"], "exp_avg": first[name], "exp_avg_sq": second[name]} for name in first}
+
+    def snapshot(self, losses: Sequence[float]) -> Snapshot:
+        """The state between two epochs."""
+        return Snapshot.take(self._model, self._moments(), losses)
 
     def new_epoch(self, order: Tensor, views: Tensor) -> None:
         """The order of an epoch's samples, from pinned memory."""

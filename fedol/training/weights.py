@@ -41,6 +41,8 @@ class Weights:
             view = self.flat.detach().as_strided(p.shape, p.stride(), begin)
             view.copy_(p.detach())
             p.data = view
+        names = {id(p): name for name, p in named.items()}
+        self._places = [(names[id(p)], p.shape, p.stride(), begin) for p, begin in places]
         copy_of = {id(p): copy for p, copy in zip(low, self._low, strict=True)}
         self.by_name = {name: copy_of.get(id(p), p) for name, p in named.items()}
         self._addresses = [p.data_ptr() for p in named.values()]
@@ -48,6 +50,10 @@ class Weights:
     def hold(self, model: nn.Module) -> bool:
         """Whether the model's weights are still these."""
         return [p.data_ptr() for p in model.parameters()] == self._addresses
+
+    def named(self, flat: Tensor) -> dict[str, Tensor]:
+        """A tensor that lies like the weights (Adam's moments), seen as one per weight."""
+        return {name: flat.as_strided(shape, stride, begin) for name, shape, stride, begin in self._places}
 
     @torch.no_grad()
     def refresh(self) -> None:

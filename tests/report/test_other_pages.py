@@ -1,0 +1,129 @@
+"""The pages of benchmarks and of federations by files, in a real browser."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_run_page import opened, violations, visible
+
+from fedol.experiments.paper import one_round
+from fedol.files import read_json, write_json
+from fedol.report.pages import write_report
+
+SHARED = {
+    "dataset": "cifar100",
+    "width": 16,
+    "public": 5000,
+    "batch_size": 64,
+    "lr": 0.001,
+    "clients": 10,
+    "epochs": 50,
+}
+PARTITIONS = ("dirichlet:0.05", "classes:20")
+REACHED = {"feddf": [0.31, 0.33], "fedet": [0.29, 0.30], "fedol": [0.40, 0.43]}
+
+
+def cell(folder: Path, method: str, partition: str, seed: int, accuracy: float, rounds: int = 1) -> None:
+    own: dict[str, Any] = {"server_epochs": 50, **({"rounds": rounds} if rounds > 1 else {})}
+    if method == "fedol":
+        own |= {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
+    settings = {**SHARED, "method": method, "partition": partition, "seed": seed, **own}
+    result: dict[str, Any] = {"settings": settings, "method": method, "seed": seed, "accuracy": accuracy}
+    if rounds > 1:
+        result["history"] = [{"accuracy": accuracy * (n + 1) / rounds} for n in range(rounds)]
+    write_json(folder / "cells" / f"{method}-{partition.replace(':', '-')}-{seed}-{rounds}.json", result)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A benchmark's folder as if it had been computed: two seeds, two partitions, and curves."""
+    folder = tmp_path_factory.mktemp("bench")
+    for method, accuracies in REACHED.items():
+        for partition in PARTITIONS:
+            for seed, accuracy in enumerate(accuracies):
+                cell(folder, method, partition, seed, accuracy - 0.1 * PARTITIONS.index(partition))
+    for seed, accuracy in enumerate(REACHED["feddf"]):
+        cell(folder, "feddf", "dirichlet:0.05", seed, accuracy, rounds=4)
+    write_report(folder)
+    return folder
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1120), ("dark", 390)])
+def test_a_benchmarks_page(browser: Any, bench: Path, theme: str, width: int) -> None:
+    opened(browser, bench / "report.html", theme, width)
+    assert browser.get_log("browser") == [] and violations(browser) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_ours_beside_theirs_with_spread_and_links(browser: Any, bench: Path) -> None:
+    opened(browser, bench / "report.html")
+    row = browser.find_element("xpath", "//section[@id='table-1']//tr[th[starts-with(., 'FedDF')]]")
+    theirs = one_round("cifar100", "dirichlet:0.05", "feddf")
+    assert theirs
+    difference = 100 * (0.32 - theirs[0])
+    for words in ("32.0 ± 1.4", f"paper {100 * theirs[0]:.1f} ± {100 * theirs[1]:.1f} ({difference:+.1f})"):
+        assert words in row.text
+    assert len(row.find_elements("css selector", "td:nth-of-type(1) .whisker")) == 1  # our error bar
+    links = [link.get_attribute("href") for link in row.find_elements("css selector", "td:nth-of-type(1) a")]
+    assert len(links) == 2
+    for link in links:
+        assert json.loads(Path(link.removeprefix("file://")).read_text())["method"] == "feddf"
+    chart = browser.find_element("css selector", "#rounds-1 svg.chart")
+    drawn = {
+        name: len(chart.find_elements("css selector", name)) for name in (".ours", ".paper.s0", ".level", ".whisker")
+    }
+    assert drawn == {".ours": 1, ".paper.s0": 1, ".level": 2, ".whisker": 4}
+
+
+def test_a_benchmarks_table_sorts(browser: Any, bench: Path) -> None:
+    opened(browser, bench / "report.html")
+    column = "return [...document.querySelectorAll('#table-1 tbody tr')].map(r => r.cells[0].textContent.split(' ')[0])"
+    browser.find_element("css selector", "#table-1 thead th:nth-child(2) button").click()
+    assert browser.execute_script(column) == ["FedOL", "FedDF", "FedET"]
+    browser.find_element("css selector", "#table-1 thead th:nth-child(1) button").click()
+    assert browser.execute_script(column) == ["FedOL", "FedET", "FedDF"]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, looked_at: Path) -> Path:
+    """A federation by files: the coordinator on what the simulated clients sent, and on a file that is none."""
+    import fedol
+    from fedol.data import load, split
+    from fedol.federation.coordinator import Coordinator
+    from fedol.federation.settings import ServerConfig
+    from fedol.federation.taskfolder import TaskFolder
+    from fedol.knowledge import Knowledge
+
+    folder = tmp_path_factory.mktemp("served")
+    data = split(load("digits"), 100, 0)
+    task = fedol.Task.of(data.public, data.classes, name="digits <b>shared</b>")
+    files = []
+    for name, path in zip(("alice", "bob", "carol"), sorted((looked_at / "clients").glob("*.fedol")), strict=False):
+        files.append(folder / f"{name}.fedol")
+        Knowledge.from_probabilities(Knowledge.load(path).probabilities(), task, name).save(files[-1])
+    files.append(folder / "mallory.fedol")
+    shutil.copy(looked_at / "summary.json", files[-1])
+    settings = ServerConfig(task.id, "mlp", iterations=2, epochs=2, batch_size=32, device="cpu")
+    coordinator = Coordinator(TaskFolder.create(folder / "task", task, data.public), settings, folder / "run")
+    coordinator.collect(files)
+    coordinator.run(test=data.test)
+    return folder / "run"
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1120), ("dark", 390)])
+def test_a_federations_page(browser: Any, served: Path, theme: str, width: int) -> None:
+    opened(browser, served / "report.html", theme, width)
+    assert browser.get_log("browser") == [] and violations(browser) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    words = browser.find_element("tag name", "body").text
+    summary = read_json(served / "summary.json")
+    assert f"{100 * summary['test']['accuracy']:.1f} % accurate on 359 test images" in words
+    assert "digits <b>shared</b>" in words  # as text
+    assert "mallory.fedol" in browser.find_element("id", "attention").text
+    assert summary["refused"][0]["reason"] in browser.find_element("id", "attention").text
+    assert len(visible(browser)) == 100
+    assert not browser.find_elements("name", "wrong")  # nobody knows the public images' labels
+    for name in ("alice", "bob", "carol"):
+        assert name in browser.find_element("id", "clients").text

@@ -27,6 +27,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from fedol.config import Settings
+from fedol.epochfile import EpochFile
 from fedol.errors import FedolError, cause
 from fedol.files import TEMPORARY, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
 from fedol.methods import Targets
@@ -114,31 +115,18 @@ class RunFolder:
             write_tensors(self.votes(record["iteration"]), votes, {})
         self.log({"stage": "iteration", **record, "seconds": seconds})
         server.save(self.checkpoint(record["iteration"]))
-        self._epoch.unlink(missing_ok=True)
-
-    @property
-    def _epoch(self) -> Path:
-        return self.path / "epoch.safetensors"
+        self._epoch(record["iteration"]).forget()
 
     def keep(self, iteration: int) -> Callable[[Snapshot], None] | None:
         """What keeps each epoch of an iteration, the newest in place of the one before."""
-
-        def write(snapshot: Snapshot) -> None:
-            write_tensors(self._epoch, snapshot.tensors, {"iteration": iteration, "losses": list(snapshot.losses)})
-
-        return write if self._every_epoch else None
+        return self._epoch(iteration).keep if self._every_epoch else None
 
     def snapshot(self, iteration: int) -> Snapshot | None:
-        """The last epoch that was kept, if it belongs to this iteration."""
-        if not self._epoch.exists():
-            return None
-        try:
-            tensors, header = read_tensors(self._epoch)
-            if header["iteration"] != iteration:  # of an iteration that had just finished
-                return None
-            return Snapshot(tensors, tuple(header["losses"]))
-        except (OSError, KeyError, SafetensorError) as error:
-            raise FedolError(f"{self._epoch} is damaged ({error}); remove it and start again.") from None
+        """The last epoch that was kept, if it belongs to this iteration and not to one that had just finished."""
+        return self._epoch(iteration).read()
+
+    def _epoch(self, iteration: int) -> EpochFile:
+        return EpochFile(self.path / "epoch.safetensors", {"iteration": iteration})
 
     def log(self, record: dict[str, Any]) -> None:
         """Add a line to metrics.jsonl; a stage done again after a crash replaces its line."""

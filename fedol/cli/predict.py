@@ -11,6 +11,8 @@ import typer
 from fedol.cli.options import Json
 from fedol.errors import InputError
 
+BATCH = 512  # images between two moves of the progress bar
+
 
 def predict(
     run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
@@ -21,7 +23,10 @@ def predict(
 
     Example: fedol predict runs/federation images/
     """
+    import numpy as np
+
     from fedol.data.unlabelled import load_images
+    from fedol.report.progress import watched
     from fedol.server import load
 
     model = load(run)
@@ -29,7 +34,8 @@ def predict(
     if pixels.shape[1:] != model.architecture.shape:
         expected, got = ("x".join(map(str, shape)) for shape in (model.architecture.shape, pixels.shape[1:]))
         raise InputError(f"The model takes images of {expected}, but those in {images} are {got}; convert them.")
-    probs = model.predict_proba(pixels)
+    parts = [pixels[start : start + BATCH] for start in range(0, len(pixels), BATCH)]
+    probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
     found = [
         {"image": name, "class": model.classes[row.argmax()], "probability": float(row.max())}
         for name, row in zip(names, probs, strict=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from fedol.data import Dataset, Images, load
+from fedol.data import Dataset, Images, fingerprint, load
 from fedol.data.split import channel_statistics
+from fedol.epochfile import EpochFile
 from fedol.errors import FedolError, InputError
 from fedol.evaluation import accuracy
 from fedol.models import ModelSpec
@@ -51,12 +54,16 @@ def client_fit(
     device: str = "auto",
     on_epoch: OnEpoch = lambda epoch: None,
 ) -> dict[str, float]:
-    """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test images."""
+    """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test images.
+
+    Every epoch is kept beside ``out`` until the end: stopped at any moment, the same call goes on after the last one.
+    """
     train, test = client_data(data, task)
     mean, std = channel_statistics(train.x)
     channels, height, breadth = train.x.shape[1:]
     architecture = Architecture(model, task.classes, (channels, height, breadth), width, Normalisation(mean, std))
     where = resolve_device(device)
+    unfinished = EpochFile(out.with_name(f"{out.name}.unfinished"), _identity(task, architecture, train, recipe, seed))
     job = Job(
         name="client",
         model=architecture.build(derive(seed, "client", "init")),
@@ -66,6 +73,8 @@ def client_fit(
         recipe=recipe,
         seed=derive(seed, "client"),
         alone=True,
+        resume=unfinished.read(),
+        checkpoint=unfinished.keep,
     )
     (result,) = fit([job], where, on_epoch)
     if result.error:
@@ -73,4 +82,11 @@ def client_fit(
     trained = ServerModel(job.model, architecture, device=where)
     score = accuracy(trained.predict_log_proba(test.x), test.y)
     trained.save(out)
+    unfinished.forget()
     return {"samples": len(train), "loss": result.losses[-1], "accuracy": score}
+
+
+def _identity(task: Task, architecture: Architecture, train: Images, recipe: Recipe, seed: int) -> dict[str, Any]:
+    """What a training depends on: an epoch of any other is not gone on with."""
+    data = [fingerprint(train.x), fingerprint(train.y)]
+    return {"task": task.id, "model": architecture.header(), "data": data, "recipe": asdict(recipe), "seed": seed}

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn, track
 
 from fedol.training import Epoch
+
+T = TypeVar("T")
+
+
+def watched(parts: Sequence[T], what: str) -> Iterable[T]:
+    """Goes through parts with a bar and the time left on a terminal; silently elsewhere."""
+    console = Console(stderr=True)
+    return track(parts, what, console=console, transient=True, disable=not console.is_terminal)
 
 
 class TrainingProgress:

@@ -15,7 +15,7 @@ from fedol import Task
 from fedol.errors import InputError
 from fedol.federation.client import client_data, client_fit
 from fedol.federation.predictors import predict_knowledge
-from fedol.training import Recipe
+from fedol.training import Epoch, Recipe
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (30, 1, 4, 4), dtype=np.uint8)
 TASK = Task.of(IMAGES, ["a", "b", "c"], "t")
@@ -126,3 +126,27 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
     (tmp_path / "bad.joblib").write_bytes(b"junk")
     with pytest.raises(InputError, match="cannot be read"):
         predict_knowledge(str(tmp_path / "bad.joblib"), IMAGES, TASK, "x")
+
+
+def test_a_stopped_fit_goes_on_after_its_last_epoch(federation: Federation, tmp_path: Path) -> None:
+    def fit(name: str, seed: int = 0, stop: int = 0) -> list[int]:
+        seen: list[int] = []
+
+        def on_epoch(epoch: Epoch) -> None:
+            seen.append(epoch.epoch)
+            if epoch.epoch == stop:
+                raise KeyboardInterrupt
+
+        out, recipe = tmp_path / name, Recipe(epochs=5, batch_size=32)
+        client_fit(federation.task, "digits", "mlp", out, recipe, seed=seed, device="cpu", on_epoch=on_epoch)
+        return seen
+
+    assert fit("whole") == [1, 2, 3, 4, 5]
+    with pytest.raises(KeyboardInterrupt):
+        fit("stopped", stop=3)
+    assert (tmp_path / "stopped.unfinished").exists() and not (tmp_path / "stopped").exists()
+    (tmp_path / "other.unfinished").write_bytes((tmp_path / "stopped.unfinished").read_bytes())
+    assert fit("other", seed=1) == [1, 2, 3, 4, 5]  # of another training: not gone on with
+    assert fit("stopped") in ([4, 5], [3, 4, 5])  # the third may have been stopped before it was kept
+    assert (tmp_path / "stopped").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not list(tmp_path.glob("*.unfinished"))

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .PHONY: run test test-slow lint docs setup clean
 
-run: $(VENV)/.ready
+run: $(VENV)/.installed
 	$(BIN)/fedol run --out runs/quick
 
 test: lint docs
@@ -26,9 +26,14 @@ docs: $(VENV)/.ready
 setup: $(VENV)/.ready
 
 # torch comes first: its pinned build decides what everything else resolves against.
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[images,plot]'
+	touch $@
+
+# What only the tests need is not small, and someone who runs the quick job does not wait for it.
+$(VENV)/.ready: $(VENV)/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 

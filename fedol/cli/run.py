@@ -13,6 +13,7 @@ from rich.text import Text
 from fedol.cli.options import Clients, Config, DataDir, Dataset, Json, Partition, Preset, Public, Seed, given
 
 if TYPE_CHECKING:
+    from fedol.federation.engine import Engine
     from fedol.federation.simulation import RunResult
 
 
@@ -51,6 +52,11 @@ def run(
     lr: Annotated[float | None, typer.Option(help="Adam's learning rate.")] = None,
     seed: Seed = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="What trains the clients: process (this one) or flower (Ray, many processes).")
+    ] = "process",
+    client_cpus: Annotated[float, typer.Option(help="CPU cores per client on Flower.")] = 1.0,
+    client_gpus: Annotated[float, typer.Option(help="GPUs per client on Flower; 0.25: four share one.")] = 0.0,
     preset: Preset = None,
     config: Config = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; the same one again continues the run.")] = None,
@@ -60,15 +66,17 @@ def run(
 
     Example: fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
     """
-    options = {key: value for key, value in locals().items() if key not in ("preset", "config", "out", "as_json")}
+    apart = ("engine", "client_cpus", "client_gpus", "preset", "config", "out", "as_json")
+    options = {key: value for key, value in locals().items() if key not in (*apart, "apart")}
     from fedol.config import configure
     from fedol.federation.simulation import run as simulate
     from fedol.report.progress import TrainingProgress
     from fedol.report.tables import history_table, run_table
 
     settings = configure(preset, config, given(options))
+    trains = _engine(engine, client_cpus, client_gpus)
     with TrainingProgress(Console(stderr=True), quiet=as_json) as progress:
-        result = simulate(settings, out=out, on_epoch=progress.epoch, on_stage=progress.stage)
+        result = simulate(settings, out=out, on_epoch=progress.epoch, on_stage=progress.stage, engine=trains)
     if as_json:
         print(json.dumps({"out": str(result.out), **result.summary}, indent=1))
         return
@@ -79,6 +87,19 @@ def run(
         console.print(history_table(result.summary["history"]), "")
     console.print(run_table(result.summary), "")
     console.print(Text(_closing(result)), soft_wrap=True)
+
+
+def _engine(name: str, cpus: float, gpus: float) -> Engine:
+    from fedol.errors import unknown
+    from fedol.federation.engine import in_process
+
+    if name == "process":
+        return in_process
+    if name != "flower":
+        raise unknown("engine", name, ("process", "flower"))
+    from fedol.federation.flower.engine import on_ray
+
+    return on_ray(cpus, gpus)
 
 
 def _closing(result: RunResult) -> str:

@@ -8,6 +8,7 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 FOREVER = 7 * 86_400.0  # seconds that a message lives where no deadline ends the collection
+UNAVAILABLE = 5  # the code of a reply that Flower gives for a node whose heartbeats have stopped
 BODY = "fedol"
 
 Values = dict[str, str | bytes | int | float]
@@ -25,7 +26,7 @@ def unpack(message: Message) -> dict[str, object]:
 
 
 class Exchange:
-    """Asks each node that shows up, once; one that went away unheard and came back is asked again.
+    """Asks each node that shows up, once; one that went away and came back is asked again (and has its cache).
 
     A reply is known by the message that it answers: what it says about its sender can be wrong (that of a node that
     vanished names another), and must not decide whose reply it is.
@@ -52,5 +53,6 @@ class Exchange:
                 self._asked[identity] = node
         for reply in self._grid.pull_messages(list(self._asked)) if self._asked else ():
             node = self._asked.pop(reply.metadata.reply_to_message_id)
-            self.done.add(node)
+            if not reply.has_error() or reply.error.code != UNAVAILABLE:  # else: again, as soon as it is back
+                self.done.add(node)
             yield node, f"{reply.error.reason} (code {reply.error.code})" if reply.has_error() else unpack(reply)

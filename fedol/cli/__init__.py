@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedol.cli import client, keys, task
+from fedol.cli import client, deploy, keys, task
 from fedol.cli.bench import bench
 from fedol.cli.distill import distill
 from fedol.cli.export import export
@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 for command in (run, partition, inspect, serve, distill, predict, export):
     app.command()(command)
-for group, commands in {"task": task.app, "client": client.app, "keys": keys.app, "bench": bench}.items():
+for group, commands in {"task": task.app, "client": client.app, "keys": keys.app, "deploy": deploy.app, "bench": bench}.items():
     app.add_typer(commands, name=group)
 
 

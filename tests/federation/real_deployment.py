@@ -1,0 +1,124 @@
+"""A real Flower federation on loopback, from the scripts that ``fedol deploy new`` writes; every process is ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from small_federation import ROOT, Federation
+
+from fedol.data import load, split
+from fedol.federation.deploy.folder import new_deployment
+
+PATIENCE = 120.0  # seconds after which something that should have happened has not
+SETTINGS = "server-model='mlp' iterations=2 epochs=3 batch-size=16 device='cpu'"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(done: Callable[[], Any], what: str) -> Any:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if result := done():
+            return result
+        time.sleep(0.2)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+class Deployment:
+    """The folder, and the processes that were started from it."""
+
+    def __init__(self, folder: Path, federation: Federation, clients: int = 3) -> None:
+        self.folder, self.federation, self.port = folder / "deployment", federation, free_port()
+        self.names = new_deployment(self.folder, clients, "localhost", self.port)
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        for place in ("server", *self.names):
+            shutil.copytree(federation.task_dir, self.folder / place / "task")
+        self.data()
+
+    def data(self) -> None:
+        """Each client's share of the digits."""
+        import numpy as np
+
+        private, test = split(load("digits"), 80, seed=0).private, load("digits").test
+        for number, name in enumerate(self.names):
+            mine = slice(200 * number, 200 * number + 200)
+            arrays = {"train_x": private.x[mine], "train_y": private.y[mine], "test_x": test.x[:40]}
+            np.savez(self.folder / name / "data.npz", **arrays, test_y=test.y[:40])
+
+    def __enter__(self) -> Deployment:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for name in list(self.processes):
+            self.end(name)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        training = "epochs=2 batch-size=32 device='cpu'"
+        ours = {"PATH": path, "PYTHONPATH": str(ROOT), "FEDOL_BIND": "127.0.0.1", "FEDOL_MODEL": "mlp"}
+        return {**os.environ, **ours, "FEDOL_TRAINING": training, "OMP_NUM_THREADS": "1", **more}
+
+    def start(self, name: str, command: list[str | Path], **more: str) -> subprocess.Popen[bytes]:
+        log = open(self.log(name), "ab")  # noqa: SIM115 - the process has it
+        process = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, env=self.environment(**more), start_new_session=True
+        )
+        log.close()
+        self.processes[name] = process
+        return process
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def said(self, name: str) -> str:
+        return self.log(name).read_text(errors="replace") if self.log(name).exists() else ""
+
+    def end(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
+        """End one process, and those it started itself: they are its own group."""
+        process = self.processes.pop(name)
+        try:
+            os.killpg(process.pid, how)
+        except ProcessLookupError:
+            pass
+        process.wait(PATIENCE)
+
+    def superlink(self) -> None:
+        self.start("superlink", [self.folder / "server" / "superlink.sh"])
+        until(self.listens, "the SuperLink")
+
+    def listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def register(self) -> None:
+        done = self.call("register.sh")
+        assert done.count("registered successfully") == len(self.names) or "not registered" not in done, done
+
+    def node(self, name: str, **more: str) -> subprocess.Popen[bytes]:
+        more = {"FEDOL_LOCAL_PORT": str(free_port()), **more}
+        return self.start(name, [self.folder / name / "supernode.sh"], **more)
+
+    def call(self, script: str, *arguments: str) -> str:
+        command = [self.folder / "server" / script, *arguments]
+        done = subprocess.run(
+            command, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE
+        )
+        return done.stdout
+
+    def run(self, out: str, more: str = "") -> str:
+        """`run.sh` to its end; what it printed."""
+        place = self.folder / "server" / out
+        return self.call("run.sh", "--run-config", f"out='{place}' {SETTINGS} {more}")

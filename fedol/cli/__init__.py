@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -42,10 +43,21 @@ def _main(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit
 
 
+def _together() -> None:
+    from fedol.training.team import together
+
+    with together() as leads:
+        if leads:
+            app()
+
+
 def main() -> None:
     """Entry point: an error that a user can mend is one sentence and exit code 2, never a traceback."""
     try:
-        app()
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # torchrun started several of us
+            _together()
+        else:
+            app()
     except FedolError as error:
         Console(stderr=True).print(Text.assemble(("Error:", "bold red"), f" {error}"), soft_wrap=True)
         sys.exit(2)

@@ -120,5 +120,7 @@ class Deployment:
 
     def run(self, out: str, more: str = "") -> str:
         """`run.sh` to its end; what it printed."""
-        place = self.folder / "server" / out
-        return self.call("run.sh", "--run-config", f"out='{place}' {SETTINGS} {more}")
+        return self.call("run.sh", "--run-config", self.config(out, more))
+
+    def config(self, out: str, more: str) -> str:
+        return f"out='{self.folder / 'server' / out}' {SETTINGS} {more}"

@@ -36,11 +36,14 @@ def diverged(job: Job, epoch: int, loss: float) -> str:
 def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event, share: Whole = WHOLE) -> Fit:
     """Fit one model in place. A loss that is no number stops it with an error that names it."""
     model = job.model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+    seeded = job.random_layers  # found out on a copy, so before the model becomes one of several processes'
     with share.around(model) as net:
-        return _train(job, net, device, on_epoch, stop, share)
+        return _train(job, net, device, on_epoch, stop, share, seeded)
 
 
-def _train(job: Job, net: nn.Module, device: torch.device, on_epoch: OnEpoch, stop: Event, share: Whole) -> Fit:
+def _train(
+    job: Job, net: nn.Module, device: torch.device, on_epoch: OnEpoch, stop: Event, share: Whole, seeded: bool
+) -> Fit:
     started = time.perf_counter()
     recipe, model = job.recipe, job.model
     batches, targets = Batches(job.images, job.normalise, device), job.targets.to(device)
@@ -60,7 +63,7 @@ def _train(job: Job, net: nn.Module, device: torch.device, on_epoch: OnEpoch, st
         total = torch.zeros((), device=device)
         order = torch.split(job.order(epoch).to(device), recipe.batch_size)
         views = torch.split(job.views(epoch).to(device), recipe.batch_size) if recipe.augment else [None] * len(order)
-        with _seeded(job, epoch, device) if job.random_layers else nullcontext():
+        with _seeded(job, epoch, device) if seeded else nullcontext():
             for index, view in zip(order, views, strict=True):
                 if stop.is_set():
                     return outcome(f"{job.name} was stopped.")

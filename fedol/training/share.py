@@ -53,7 +53,7 @@ class Part(Whole):
             vars(norm)["forward"] = _OverAll(norm)
         try:
             # Buffers are equal everywhere by themselves: every process computes the statistics of the whole batch.
-            yield DistributedDataParallel(model, broadcast_buffers=False)
+            yield DistributedDataParallel(model, forward_sync_buffers=False)
         finally:
             for norm in norms:
                 del vars(norm)["forward"]

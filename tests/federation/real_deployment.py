@@ -18,7 +18,7 @@ from small_federation import ROOT, Federation
 from fedol.data import load, split
 from fedol.federation.deploy.folder import new_deployment
 
-PATIENCE = 120.0  # seconds after which something that should have happened has not
+PATIENCE = 180.0  # seconds after which something that should have happened has not
 SETTINGS = "server-model='mlp' iterations=2 epochs=3 batch-size=16 device='cpu'"
 
 
@@ -110,6 +110,22 @@ class Deployment:
     def node(self, name: str, **more: str) -> subprocess.Popen[bytes]:
         more = {"FEDOL_LOCAL_PORT": str(free_port()), **more}
         return self.start(name, [self.folder / name / "supernode.sh"], **more)
+
+    def node_again(self, name: str, **more: str) -> None:
+        """Start a killed node until it is let in, as its systemd unit does.
+
+        Flower refuses its key (2004) for as long as it believes the killed one to be alive: about a minute.
+        """
+        before = self.said(name).count("SuperNode ID")
+
+        def alive() -> bool:
+            if name not in self.processes or self.processes[name].poll() is not None:
+                if name in self.processes:
+                    self.end(name)
+                self.node(name, **more)
+            return self.said(name).count("SuperNode ID") > before
+
+        until(alive, f"{name} to be let in again")
 
     def call(self, script: str, *arguments: str) -> str:
         command = [self.folder / "server" / script, *arguments]

@@ -103,7 +103,7 @@ def test_node_and_superlink_killed_while_a_node_trains(federation: Federation, t
         run.wait(60)
         made = kept(there, first), kept(there, second)
 
-        there.node(third, **endless)
+        there.node_again(third, **endless)
         there.start("run", [there.folder / "server" / "run.sh", "--run-config", there.config("two", "deadline='90s'")])
         busy(there, "two", done=2)
         there.end("superlink")
@@ -111,7 +111,7 @@ def test_node_and_superlink_killed_while_a_node_trains(federation: Federation, t
         there.end(third)
         assert not (there.folder / "server" / "two" / "summary.json").exists()
         there.superlink()
-        there.node(third)
+        there.node_again(third)
         printed = there.run("three", "deadline='100s'")
         summary = json.loads((there.folder / "server" / "three" / "summary.json").read_text())
         assert [client["client"] for client in summary["clients"]] == there.names, printed

@@ -89,7 +89,10 @@ def test_two_processes_are_one_and_continue_each_other(files: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_three_processes_a_model_of_ones_own_and_a_batch_that_leaves_one_idle(files: Path, tmp_path: Path) -> None:
+def test_three_processes_a_model_of_ones_own_and_a_batch_that_leaves_one_idle(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)  # where net.py is
     distill(files, tmp_path / "one", 1, "net.py:Net", 26)  # 80 = 3 x 26 + 2: two samples for three processes
     distill(files, tmp_path / "three", 3, "net.py:Net", 26)
     assert_same(tmp_path / "one", tmp_path / "three")

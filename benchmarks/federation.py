@@ -89,7 +89,12 @@ def main() -> None:
     ]
     table(["clients", "in process", "on Flower", "overhead", "payload", "reply", "question"], rows)
     if options.json:
-        write(options.json, seed=0, settings={"job": JOB, "repeats": options.repeats}, results=json.loads(json.dumps(results)))
+        write(
+            options.json,
+            seed=0,
+            settings={"job": JOB, "repeats": options.repeats},
+            results=json.loads(json.dumps(results)),
+        )
 
 
 if __name__ == "__main__":

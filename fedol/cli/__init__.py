@@ -30,7 +30,13 @@ app = typer.Typer(
 )
 for command in (run, partition, inspect, serve, distill, predict, export):
     app.command()(command)
-for group, commands in {"task": task.app, "client": client.app, "keys": keys.app, "deploy": deploy.app, "bench": bench}.items():
+for group, commands in {
+    "task": task.app,
+    "client": client.app,
+    "keys": keys.app,
+    "deploy": deploy.app,
+    "bench": bench,
+}.items():
     app.add_typer(commands, name=group)
 
 

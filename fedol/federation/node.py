@@ -124,4 +124,4 @@ def _content(path: Path) -> str:
 def _fits(value: object, kind: str) -> bool:
     if isinstance(value, bool):
         return False
-    return isinstance(value, {"str": str, "int": int, "float": int | float}[kind])  # type: ignore[arg-type]
+    return isinstance(value, {"str": str, "int": int, "float": int | float}[kind])

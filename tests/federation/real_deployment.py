@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -89,10 +90,8 @@ class Deployment:
     def end(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
         """End one process, and those it started itself: they are its own group."""
         process = self.processes.pop(name)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, how)
-        except ProcessLookupError:
-            pass
         process.wait(PATIENCE)
 
     def superlink(self) -> None:
@@ -130,7 +129,12 @@ class Deployment:
     def call(self, script: str, *arguments: str) -> str:
         command = [self.folder / "server" / script, *arguments]
         done = subprocess.run(
-            command, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE
+            command,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE,
         )
         return done.stdout
 

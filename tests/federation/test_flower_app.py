@@ -10,8 +10,8 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
-from small_federation import Federation
 from sklearn.linear_model import LogisticRegression
+from small_federation import Federation
 
 from fedol.data import load, split
 from fedol.errors import FedolError, InputError
@@ -24,7 +24,7 @@ pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[
 from flwr.app import Error, Message
 from local_grid import LocalGrid
 
-from fedol.federation.flower.client import app, answer
+from fedol.federation.flower.client import answer, app
 from fedol.federation.flower.exchange import pack
 from fedol.federation.flower.server import federate
 
@@ -205,9 +205,7 @@ def test_models_of_other_kinds(federation: Federation, data: Path, tmp_path: Pat
         ({"epochs": "many"}, "must be of type int"),
     ],
 )
-def test_node_configs_that_are_wrong(
-    nodes: dict[int, dict[str, Any]], settings: dict[str, Any], message: str
-) -> None:
+def test_node_configs_that_are_wrong(nodes: dict[int, dict[str, Any]], settings: dict[str, Any], message: str) -> None:
     assert message in str(answer({}, {**nodes[100], **settings})["error"])
 
 

@@ -92,7 +92,9 @@ def test_node_and_superlink_killed_while_a_node_trains(federation: Federation, t
         there.node(first)
         there.node(second)
         there.node(third, **endless)
-        run = there.start("run", [there.folder / "server" / "run.sh", "--run-config", there.config("one", "deadline='60s'")])
+        run = there.start(
+            "run", [there.folder / "server" / "run.sh", "--run-config", there.config("one", "deadline='60s'")]
+        )
         busy(there, "one", done=2)
         there.end(third)
         until(lambda: (there.folder / "server" / "one" / "summary.json").exists(), "the run without the killed node")

@@ -11,7 +11,10 @@ from typing import Any
 
 from fedol.errors import FedolError, InputError
 
-YEARS = timedelta(days=3650), timedelta(days=825)  # of the authority, and of the server: longer ones some clients refuse
+YEARS = (
+    timedelta(days=3650),
+    timedelta(days=825),
+)  # of the authority, and of the server: longer ones some clients refuse
 
 
 def _cryptography() -> Any:

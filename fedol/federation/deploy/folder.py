@@ -15,7 +15,7 @@ SERVER = {
     "connection.sh": "connection.sh",
     "register.sh": "register.sh",
     "run.sh": "run.sh",
-    "pyproject.toml": "app/pyproject.toml",
+    "app.toml": "app/pyproject.toml",
     "nginx.conf": "nginx.conf",
     "superlink.service": "fedol-superlink.service",
 }

@@ -1,8 +1,8 @@
 """Simulated clients as Flower nodes on Ray, for when they outgrow one process. The result is that of ``in_process``.
 
 Each Ray actor trains client after client with the in-process engine itself and sends back the files that it wrote.
-Flower calls its ``run_simulation`` deprecated in favour of ``flwr run``, which leaves a server process behind and cannot
-hand results back; the version of Flower is pinned, so this uses the function.
+Flower calls its ``run_simulation`` deprecated in favour of ``flwr run``, which leaves a server process behind and
+hands no results back; the version of Flower is pinned, so this uses the function.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any
 
 from fedol.config import configure
 from fedol.errors import FedolError, InputError
@@ -76,7 +76,7 @@ def _simulate(job: dict[str, Any], clients: Sequence[int], folder: RunFolder, cp
                 _keep(answer, folder, failed)
             time.sleep(POLL)
 
-    shares = {"num_cpus": cpus, "num_gpus": gpus}
+    shares: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus}
     with _quiet():
         run_simulation(server_app, client_app, len(clients), backend_config={"client_resources": shares})
     return [failed[k] for k in sorted(failed)]

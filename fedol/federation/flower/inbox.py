@@ -7,7 +7,6 @@ from pathlib import Path
 from flwr.serverapp import Grid
 
 from fedol.container import Incomplete
-from fedol.errors import FedolError
 from fedol.federation.flower.exchange import FOREVER, Exchange
 from fedol.federation.nodes import Nodes
 from fedol.federation.roster import Roster
@@ -46,9 +45,7 @@ class GridInbox:
         self._describe(roster, keep.with_name("nodes.json"))
         return roster
 
-    def _take(
-        self, roster: Roster, node: int, answer: dict[str, object] | str, task: Task, into: Path
-    ) -> Roster:
+    def _take(self, roster: Roster, node: int, answer: dict[str, object] | str, task: Task, into: Path) -> Roster:
         if isinstance(answer, str):
             return roster.refuse(self._name(node), f"the node failed: {answer}")
         self._names[node] = str(answer.get("client") or "")[:64]

@@ -84,14 +84,15 @@ def teamed(job: Job) -> bool:
 def together() -> Iterator[bool]:
     """Join the team; yields whether this process is the first one. The others return only when it has ended."""
     team = Team()
-    if team.share.rank:
-        team.follow()
-        yield False
-    else:
-        _TEAM.append(team)
-        try:
+    try:
+        if team.share.rank:
+            team.follow()
+            yield False
+        else:
+            _TEAM.append(team)
             yield True
-        finally:
+    finally:
+        if _TEAM:
             _TEAM.clear()
             team.dismiss()
-    dist.destroy_process_group()
+        dist.destroy_process_group()

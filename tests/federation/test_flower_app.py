@@ -114,6 +114,22 @@ def test_the_log_tells_who_is_where(
     assert "nodes: 4 connected, 0 training, 4 done, 0 refused" in said
 
 
+def test_a_node_speaks_only_for_its_registered_client(
+    federation: Federation, nodes: dict[int, dict[str, Any]], tmp_path: Path
+) -> None:
+    """And what it says goes to the terminal as plain text."""
+    nodes[101] |= {"knowledge": nodes[103]["knowledge"]}  # bob sends dave's file
+    del nodes[103]
+    grid = LocalGrid(app, nodes)
+    grid.fate[102] = lambda message: Message(pack({"client": "carol", "error": "\x1b[2Jno\ndata"}), reply_to=message)
+    summary = federate(grid, config(federation, tmp_path / "run", deadline="2s"))
+    assert [client["client"] for client in summary["clients"]] == ["alice"]
+    assert refusals(summary) == {
+        "bob (node 101)": "the node is registered as 'bob', but its file is in the name of 'dave'",
+        "carol (node 102)": "[2Jnodata",
+    }
+
+
 def test_a_node_that_comes_back_is_asked_again(
     federation: Federation, nodes: dict[int, dict[str, Any]], tmp_path: Path
 ) -> None:

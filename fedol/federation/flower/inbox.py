@@ -6,7 +6,9 @@ from pathlib import Path
 
 from flwr.serverapp import Grid
 
-from fedol.container import Incomplete
+from fedol.admission import Header
+from fedol.container import Container
+from fedol.errors import InputError
 from fedol.federation.flower.exchange import FOREVER, Exchange
 from fedol.federation.nodes import Nodes
 from fedol.federation.roster import Roster
@@ -47,22 +49,29 @@ class GridInbox:
 
     def _take(self, roster: Roster, node: int, answer: dict[str, object] | str, task: Task, into: Path) -> Roster:
         if isinstance(answer, str):
-            return roster.refuse(self._name(node), f"the node failed: {answer}")
-        self._names[node] = str(answer.get("client") or "")[:64]
+            return roster.refuse(self._name(node), f"the node failed: {_printable(answer)}")
+        self._names.setdefault(node, _printable(answer.get("client"))[:64])
         data, name = answer.get("knowledge"), self._name(node)
         if not isinstance(data, bytes):
-            return roster.refuse(name, str(answer.get("error") or "its answer holds no knowledge")[:1000])
+            return roster.refuse(name, _printable(answer.get("error")) or "its answer holds no knowledge")
         self._bytes += len(data)
-        if len(data) > task.limit:
-            return roster.refuse(name, f"it has more than the {task.limit:,} bytes that are allowed")
         try:
+            self._check(data, node, task)
             return roster.take(data, name, task, into)
-        except Incomplete as error:  # a message comes whole: nothing more will arrive
+        except InputError as error:  # also one that is incomplete: a message comes whole, nothing more will arrive
             return roster.refuse(name, str(error))
 
+    def _check(self, data: bytes, node: int, task: Task) -> None:
+        """What only the network knows: the size before anything is read, and who is registered under the node's key."""
+        if len(data) > task.limit:
+            raise InputError(f"it has more than the {task.limit:,} bytes that are allowed")
+        client, registered = Header.from_json(Container.unpack(data).header).client, self._exchange.nodes.get(node)
+        if registered and client != registered:
+            raise InputError(f"the node is registered as '{registered}', but its file is in the name of '{client}'")
+
     def _name(self, node: int) -> str:
-        known = self._names.get(node) or self._exchange.nodes.get(node)
-        if known:
+        known = self._exchange.nodes.get(node) or self._names.get(node)
+        if known:  # a node that goes away keeps its name
             self._names[node] = known
         return f"{known} (node {node})" if known else f"node {node}"
 
@@ -73,3 +82,8 @@ class GridInbox:
         if state != self.state:
             self.state = state
             write_json(keep, state.as_json())
+
+
+def _printable(text: object) -> str:
+    """A node's own words on one line: they go to a terminal, which they must not command."""
+    return "".join(letter for letter in str(text or "") if letter.isprintable())[:1000]

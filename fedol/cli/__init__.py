@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedol.cli import client, keys, task
+from fedol.cli import client, deploy, keys, task
 from fedol.cli.bench import bench
 from fedol.cli.distill import distill
 from fedol.cli.doctor import doctor
@@ -34,7 +35,13 @@ app = typer.Typer(
 )
 for command in (run, report, partition, inspect, serve, distill, predict, export, doctor):
     app.command()(command)
-for group, commands in {"task": task.app, "client": client.app, "keys": keys.app, "bench": bench}.items():
+for group, commands in {
+    "task": task.app,
+    "client": client.app,
+    "keys": keys.app,
+    "deploy": deploy.app,
+    "bench": bench,
+}.items():
     app.add_typer(commands, name=group)
 
 
@@ -47,10 +54,21 @@ def _main(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit
 
 
+def _together() -> None:
+    from fedol.training.team import together
+
+    with together() as leads:
+        if leads:
+            app()
+
+
 def main() -> None:
     """Entry point: an error that a user can mend is one sentence and exit code 2, never a traceback."""
     try:
-        app()
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # torchrun started several of us
+            _together()
+        else:
+            app()
     except FedolError as error:
         Console(stderr=True).print(Text.assemble(("Error:", "bold red"), f" {error}"), soft_wrap=True)
         sys.exit(2)

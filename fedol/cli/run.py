@@ -14,11 +14,12 @@ from rich.text import Text
 from fedol.cli.options import Clients, Config, DataDir, Dataset, Json, Partition, Preset, Public, Quiet, Seed, given
 
 if TYPE_CHECKING:
+    from fedol.federation.engine import Engine
     from fedol.federation.simulation import RunResult
     from fedol.training import Epoch
 
 
-NOT_SETTINGS = ("preset", "config", "out", "tensorboard", "quiet", "as_json")
+NOT_SETTINGS = ("engine", "client_cpus", "client_gpus", "preset", "config", "out", "tensorboard", "quiet", "as_json")
 
 
 def run(
@@ -56,6 +57,11 @@ def run(
     lr: Annotated[float | None, typer.Option(help="Adam's learning rate.")] = None,
     seed: Seed = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="What trains the clients: process (this one) or flower (Ray, many processes).")
+    ] = "process",
+    client_cpus: Annotated[float, typer.Option(help="CPU cores per client on Flower.")] = 1.0,
+    client_gpus: Annotated[float, typer.Option(help="GPUs per client on Flower; 0.25: four share one.")] = 0.0,
     preset: Preset = None,
     config: Config = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; the same one again continues the run.")] = None,
@@ -80,6 +86,7 @@ def run(
 
     settings = configure(preset, config, given(options))
     folder = out or default_folder(settings)
+    trains = _engine(engine, client_cpus, client_gpus)
     with (
         TrainingProgress(Console(stderr=True), quiet=quiet or as_json) as progress,
         BoardLog(folder / "tensorboard") if tensorboard else nullcontext() as board,
@@ -90,7 +97,7 @@ def run(
             progress.epoch(epoch)
             seen(epoch)
 
-        result = simulate(settings, out=folder, on_epoch=on_epoch, on_stage=progress.stage)
+        result = simulate(settings, out=folder, on_epoch=on_epoch, on_stage=progress.stage, engine=trains)
         if board:
             board.result(result.summary)
     if as_json:
@@ -104,6 +111,19 @@ def run(
         console.print(history_table(result.summary["history"]), "")
     console.print(run_table(result.summary), "")
     console.print(Text(_closing(result)), soft_wrap=True)
+
+
+def _engine(name: str, cpus: float, gpus: float) -> Engine:
+    from fedol.errors import unknown
+    from fedol.federation.engine import in_process
+
+    if name == "process":
+        return in_process
+    if name != "flower":
+        raise unknown("engine", name, ("process", "flower"))
+    from fedol.federation.flower.engine import on_ray
+
+    return on_ray(cpus, gpus)
 
 
 def _closing(result: RunResult) -> str:

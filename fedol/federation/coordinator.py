@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -24,7 +24,6 @@ from fedol.data.split import channel_statistics
 from fedol.distillation import distillation
 from fedol.errors import FedolError, InputError
 from fedol.federation.account import account_for_labels, account_for_tests
-from fedol.federation.inbox import Inbox
 from fedol.federation.roster import Roster
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
@@ -35,10 +34,22 @@ from fedol.report.modelcard import model_card
 from fedol.report.pages import write_report
 from fedol.runs import RunFolder
 from fedol.server import Architecture, ServerModel, load
+from fedol.task import Task
 from fedol.training import Normalisation, OnEpoch, drive, resolve_device
 
 POLL = 0.5  # seconds between two looks at the inbox
 OnRoster = Callable[[Roster, dict[str, str]], None]
+
+
+class Arrivals(Protocol):
+    """Where clients' files come from: a folder, or the nodes of a network."""
+
+    @property
+    def arriving(self) -> dict[str, str]:
+        """What is expected but not there, and what to say of it if it stays so."""
+
+    def scan(self, roster: Roster, task: Task, into: Path, keep: Path) -> Roster:
+        """Take what is new; the roster is written to ``keep`` after every change."""
 
 
 class Coordinator:
@@ -82,7 +93,7 @@ class Coordinator:
         return self.roster
 
     def watch(
-        self, inbox: Inbox, quorum: int | None, deadline: float | None, on_roster: OnRoster = lambda r, a: None
+        self, inbox: Arrivals, quorum: int | None, deadline: float | None, on_roster: OnRoster = lambda r, a: None
     ) -> Roster:
         """Take files as they arrive until ``quorum`` clients are in, or ``deadline`` seconds have passed."""
         quorum = quorum or len(self.task.clients) or None
@@ -100,9 +111,11 @@ class Coordinator:
                 time.sleep(POLL)
         return self.roster
 
-    def _close(self, reason: str, inbox: Inbox | None = None) -> None:
+    def _close(self, reason: str, inbox: Arrivals | None = None) -> None:
         for name, why in inbox.arriving.items() if inbox else ():
             self.roster = self.roster.refuse(name, why)
+        for name in sorted(set(self.task.clients) - set(self.roster.clients)):
+            self.roster = self.roster.refuse(name, "the task lists this client, but no file of it was accepted")
         if not self.roster.clients:
             refused = "; ".join(f"{name}: {why}" for name, why in self.roster.refused.items())
             self.roster.write(self._roster_file)

@@ -16,9 +16,9 @@ from fedol.errors import FedolError
 from fedol.evaluation import accuracy, evaluate_clients, pseudo_label_accuracy, summary_statistics
 from fedol.federation import schemes
 from fedol.federation.account import account_for_labels, account_for_tests
+from fedol.federation.engine import Engine, in_process
 from fedol.federation.predictions import Predictions
 from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import guarded
 from fedol.files import read_json, write_json
 from fedol.methods import ITERATED, LOCAL
 from fedol.models import describe, parameter_count
@@ -51,12 +51,14 @@ def run(
     dataset: str | Dataset | None = None,
     on_epoch: OnEpoch = lambda epoch: None,
     on_stage: Callable[[str, int], None] = lambda name, epochs: None,
+    engine: Engine = in_process,
     **settings: Any,
 ) -> RunResult:
     """Simulate a federation; ``settings`` are fields of ``RunConfig`` (and ``preset``).
 
     ``dataset`` is a name, a path or a ``Dataset`` of your own. The run folder ``out`` defaults to ``runs/`` and the
-    dataset's name and configuration hash; the same call again continues or reads it.
+    dataset's name and configuration hash; the same call again continues or reads it. ``engine`` trains the clients: in
+    this process, or ``fedol.federation.flower.engine.on_ray(...)``, with the same result.
     """
     own = dataset if isinstance(dataset, Dataset) else None
     if own is not None:
@@ -68,7 +70,7 @@ def run(
     else:
         config = changed(config, settings)
     folder = default_folder(config) if out is None else Path(out)
-    result = Simulation(config, folder, own).run(on_epoch, on_stage)
+    result = Simulation(config, folder, own, engine).run(on_epoch, on_stage)
     if not (folder / "report.html").exists():
         write_report(folder)
     return result
@@ -82,8 +84,10 @@ def default_folder(config: RunConfig) -> Path:
 class Simulation:
     """The stages of one run. Each leaves its artefacts in the folder and is skipped where they are there."""
 
-    def __init__(self, config: RunConfig, out: Path, dataset: Dataset | None = None) -> None:
-        self.config = config
+    def __init__(
+        self, config: RunConfig, out: Path, dataset: Dataset | None = None, engine: Engine = in_process
+    ) -> None:
+        self.config, self._engine = config, engine
         self.scenario = Scenario(config, dataset)
         self.scheme = schemes.of(self.scenario)
         # A model that cannot be built is an error now, not after the clients' training.
@@ -115,15 +119,7 @@ class Simulation:
         """Every client without an upload yet trains on its own share and sends what the method wants, once."""
         missing = [k for k in range(self.config.clients) if not self.folder.knowledge(k).exists()]
         on_stage("clients", len(missing) * self.config.epochs)
-        processes, failed = [guarded(self.scheme.client(k)) for k in missing], []
-        for position, client in drive(processes, self.scenario.device, on_epoch):
-            if isinstance(client, FedolError):
-                failed.append(str(client))
-                continue
-            k = missing[position]
-            client.model.save(self.folder.client_model(k))
-            self.folder.log({"stage": "client", "client": k, "seconds": client.seconds})
-            client.send(self.folder.knowledge(k))
+        failed = self._engine(self.scheme, missing, self.folder, on_epoch)
         if failed:
             raise FedolError(" ".join(failed))
 

@@ -28,6 +28,7 @@ FIXED: dict[str, Callable[..., nn.Module]] = {
     "cnn-large": cnn_large,
     "resnet22-wide": wide_resnet22,
 }
+MODULE = "fedol_model_"  # what the names of modules begin with that were imported from a file
 RESNET = re.compile(r"resnet([1-9][0-9]{0,3})")
 
 
@@ -84,7 +85,7 @@ def imported(spec: str) -> Callable[..., nn.Module]:
     """The callable that ``package.module:name`` or ``path/to/file.py:name`` names."""
     source, _, name = spec.rpartition(":")
     try:
-        module = _from_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
+        module = from_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
     except Exception as error:  # importing runs other people's code: anything may come out of it
         raise InputError(f"The model '{spec}' cannot be imported: {cause(error)}.") from error
     try:
@@ -96,10 +97,10 @@ def imported(spec: str) -> Callable[..., nn.Module]:
     return found  # type: ignore[no-any-return]
 
 
-def _from_file(path: Path) -> ModuleType:
+def from_file(path: Path) -> ModuleType:
     """Import one file; the same content is executed once, so that all clients share one class."""
     code = path.read_bytes()
-    name = f"fedol_model_{hashlib.sha256(str(path.resolve()).encode() + code).hexdigest()[:16]}"
+    name = f"{MODULE}{hashlib.sha256(str(path.resolve()).encode() + code).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

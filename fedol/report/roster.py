@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
@@ -23,7 +25,7 @@ def roster_table(roster: Roster, arriving: dict[str, str], task: Task, quorum: i
     for name in sorted(set(task.clients) - set(roster.clients)):
         table.add_row(escape(name), "", "", "", "awaited")
     for file, reason in arriving.items():
-        table.add_row("", escape(file), "", "", f"arriving ({escape(reason)})")
+        table.add_row("", escape(file), "", "", f"awaited ({escape(reason)})")
     for file, reason in roster.refused.items():
         table.add_row("", escape(file), "", "", f"[red]refused: {escape(reason)}")
     return table
@@ -32,10 +34,18 @@ def roster_table(roster: Roster, arriving: dict[str, str], task: Task, quorum: i
 class RosterView:
     """A table that changes on a terminal; elsewhere a line per event."""
 
-    def __init__(self, console: Console, task: Task, quorum: int | None, quiet: bool = False) -> None:
-        self._console, self._task, self._quorum, self._quiet = console, task, quorum, quiet
+    def __init__(
+        self,
+        console: Console,
+        task: Task,
+        quorum: int | None,
+        quiet: bool = False,
+        note: Callable[[], str] = lambda: "",  # a line about the whole, told whenever it changes
+    ) -> None:
+        self._console, self._task, self._quorum, self._quiet, self._note = console, task, quorum, quiet, note
         self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
         self._told: set[tuple[str, str]] = set()
+        self._noted = ""
 
     def __enter__(self) -> RosterView:
         if self._live and not self._quiet:
@@ -51,11 +61,19 @@ class RosterView:
         if self._quiet:
             return
         if self._live:
-            self._live.update(roster_table(roster, arriving, self._task, self._quorum), refresh=True)
+            table = roster_table(roster, arriving, self._task, self._quorum)
+            table.caption = self._note() or None
+            self._live.update(table, refresh=True)
             return
         events = [("in", f"{name} ({arrival.file}, {size(arrival.bytes)})") for name, arrival in roster.clients.items()]
         events += [("refused", f"{file}: {reason}") for file, reason in roster.refused.items()]
         for event in events:
             if event not in self._told:
                 self._told.add(event)
-                self._console.print(f"{event[0]}: {event[1]}", markup=False, highlight=False, soft_wrap=True)
+                self._say(f"{event[0]}: {event[1]}")
+        if self._note() and self._note() != self._noted:
+            self._noted = self._note()
+            self._say(self._noted)
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -16,8 +16,8 @@ from fedol.report.progress import TrainingProgress
 from fedol.report.tables import percent, size
 
 
-def finish(coordinator: Coordinator, test: Path | None, quiet: bool, as_json: bool) -> None:
-    """Train on what was collected and print the summary."""
+def finish(coordinator: Coordinator, test: Path | None, quiet: bool, as_json: bool) -> dict[str, Any]:
+    """Train on what was collected, print the summary and return it."""
     images = load_test(test) if test else None
     with TrainingProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
         progress.stage("server", coordinator.settings.iterations * coordinator.settings.recipe.epochs)
@@ -25,13 +25,14 @@ def finish(coordinator: Coordinator, test: Path | None, quiet: bool, as_json: bo
     if as_json:
         print(json.dumps({"out": str(coordinator.out), **summary}, indent=1))
     if as_json or quiet:
-        return
+        return summary
     console = Console()
     console.print(server_table(summary))
     for line in remarks(summary):
         console.print(line, markup=False, highlight=False)
     console.print(f"Run folder: {coordinator.out} (MODEL_CARD.md says what the model is).", highlight=False)
     console.print(f"Report: {coordinator.out / 'report.html'}", highlight=False, soft_wrap=True)
+    return summary
 
 
 def server_table(summary: dict[str, Any]) -> Table:

@@ -11,7 +11,7 @@ from threading import Event
 import torch
 
 from fedol.training.job import ALL_CORES, Fit, Job, OnEpoch
-from fedol.training.loop import train
+from fedol.training.team import train
 
 
 def cores() -> int:

@@ -18,8 +18,9 @@ from torch import Tensor
 
 from fedol.training.batch import Batches
 from fedol.training.job import Epoch, Fit, Job, Normalisation, OnEpoch
-from fedol.training.loop import diverged, train
+from fedol.training.loop import diverged
 from fedol.training.step import NotCapturable, Step
+from fedol.training.team import teamed, train
 
 PATH = "CUDA graph, bf16"
 TOGETHER = 24  # models in training at once, and graphs kept for a next job: more only take memory
@@ -51,6 +52,9 @@ class CudaEngine:
 
     def _start(self, job: Job) -> None:
         """Capture a job's step and begin, or remember that it needs the plain loop."""
+        if teamed(job):
+            self._plain.append((job, "several processes train it"))
+            return
         session = self._sessions.get(id(job.model))
         if session is None or not session.fits(job):
             try:

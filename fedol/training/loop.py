@@ -9,15 +9,16 @@ from contextlib import contextmanager, nullcontext
 from threading import Event
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedol.seeding import derive
 from fedol.training.batch import Batches
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
+from fedol.training.share import Whole
 from fedol.training.snapshot import Snapshot, adam_moments
 
 PATH = "plain loop"
+WHOLE = Whole()
 
 
 def pull(parameters: list[Tensor], start: list[Tensor], strength: float) -> None:
@@ -32,11 +33,19 @@ def diverged(job: Job, epoch: int, loss: float) -> str:
     return f"{job.name} diverged: its loss is {loss} in epoch {epoch}; try a smaller learning rate."
 
 
-def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit:
+def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event, share: Whole = WHOLE) -> Fit:
     """Fit one model in place. A loss that is no number stops it with an error that names it."""
-    started = time.perf_counter()
-    recipe = job.recipe
     model = job.model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+    seeded = job.random_layers  # found out on a copy, so before the model becomes one of several processes'
+    with share.around(model) as net:
+        return _train(job, net, device, on_epoch, stop, share, seeded)
+
+
+def _train(
+    job: Job, net: nn.Module, device: torch.device, on_epoch: OnEpoch, stop: Event, share: Whole, seeded: bool
+) -> Fit:
+    started = time.perf_counter()
+    recipe, model = job.recipe, job.model
     batches, targets = Batches(job.images, job.normalise, device), job.targets.to(device)
     parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     start = [p.detach().clone() for p in parameters] if recipe.proximal else []
@@ -54,18 +63,20 @@ def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit
         total = torch.zeros((), device=device)
         order = torch.split(job.order(epoch).to(device), recipe.batch_size)
         views = torch.split(job.views(epoch).to(device), recipe.batch_size) if recipe.augment else [None] * len(order)
-        with _seeded(job, epoch, device) if job.random_layers else nullcontext():
+        with _seeded(job, epoch, device) if seeded else nullcontext():
             for index, view in zip(order, views, strict=True):
                 if stop.is_set():
                     return outcome(f"{job.name} was stopped.")
-                loss = F.cross_entropy(model(batches(index, view)), targets[index])
+                mine = share.part(len(index))
+                logits = net(batches(index[mine], None if view is None else view[mine]))
+                loss = share.loss(logits, targets[index[mine]], len(index))
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
                 if recipe.proximal:
                     pull(parameters, start, recipe.proximal)
                 optimiser.step()
                 total += loss.detach() * len(index)
-        losses.append(total.item() / job.samples)
+        losses.append(share.total(total).item() / job.samples)
         if not math.isfinite(losses[-1]):
             return outcome(
                 f"{job.name} diverged: its loss is {losses[-1]} in epoch {epoch}; try a smaller learning rate."

@@ -1,0 +1,120 @@
+"""Certificates and keys: an authority of your own, the server's certificate, and each client's OpenSSH key."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from fedol.errors import FedolError, InputError
+
+YEARS = (
+    timedelta(days=3650),
+    timedelta(days=825),
+)  # of the authority, and of the server: longer ones some clients refuse
+
+
+def _cryptography() -> Any:
+    try:
+        from cryptography import x509
+    except ImportError:
+        raise FedolError("Certificates need the package cryptography: pip install 'fedol[flower]'.") from None
+    return x509
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority: whoever has its key can pass for the server."""
+
+    key: Any
+    certificate: Any
+
+    @classmethod
+    def new(cls, name: str) -> Authority:
+        """A fresh one."""
+        x509 = _cryptography()
+        key, subject = _new_key(), _name(name)
+        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+        builder = _builder(subject, subject, key.public_key(), YEARS[0])
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        return cls(key, _signed(builder.add_extension(usage, critical=True), key))
+
+    def server(self, hosts: list[str]) -> tuple[Any, Any]:
+        """Key and certificate of a server that is reached under these names and addresses."""
+        x509 = _cryptography()
+        key = _new_key()
+        builder = _builder(_name(hosts[0]), self.certificate.subject, key.public_key(), YEARS[1])
+        builder = builder.add_extension(x509.SubjectAlternativeName([_san(host) for host in hosts]), critical=False)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        usage = x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.SERVER_AUTH])
+        return key, _signed(builder.add_extension(usage, critical=False), self.key)
+
+
+def write_key(path: Path, key: Any) -> None:
+    """A private key in PEM, readable by its owner alone."""
+    from cryptography.hazmat.primitives import serialization as s
+
+    _secret(path, key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
+
+
+def write_certificate(path: Path, certificate: Any) -> None:
+    """A certificate in PEM."""
+    from cryptography.hazmat.primitives import serialization as s
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(certificate.public_bytes(s.Encoding.PEM))
+
+
+def write_client_key(private: Path, public: Path) -> None:
+    """A client's key as ``ssh-keygen -t ecdsa -b 384`` makes it: what Flower authenticates nodes by."""
+    _cryptography()
+    from cryptography.hazmat.primitives import serialization as s
+
+    key = _new_key()
+    _secret(private, key.private_bytes(s.Encoding.PEM, s.PrivateFormat.OpenSSH, s.NoEncryption()))
+    public.parent.mkdir(parents=True, exist_ok=True)
+    public.write_bytes(key.public_key().public_bytes(s.Encoding.OpenSSH, s.PublicFormat.OpenSSH) + b"\n")
+
+
+def _secret(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+
+
+def _new_key() -> Any:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP384R1())
+
+
+def _name(name: str) -> Any:
+    x509 = _cryptography()
+    return x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, name[:64])])
+
+
+def _san(host: str) -> Any:
+    x509 = _cryptography()
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(host)
+    except ValueError:
+        raise InputError(f"'{host}' is no host name or address.") from None
+
+
+def _builder(subject: Any, issuer: Any, public: Any, lasts: timedelta) -> Any:
+    x509, now = _cryptography(), datetime.now(UTC)
+    builder = x509.CertificateBuilder(issuer, subject, public, x509.random_serial_number())
+    return builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + lasts)
+
+
+def _signed(builder: Any, key: Any) -> Any:
+    from cryptography.hazmat.primitives import hashes
+
+    return builder.sign(key, hashes.SHA384())

@@ -1,0 +1,146 @@
+"""Simulated clients as Flower nodes on Ray, for when they outgrow one process. The result is that of ``in_process``.
+
+Each Ray actor trains client after client with the in-process engine itself and sends back the files that it wrote.
+Flower calls its ``run_simulation`` deprecated in favour of ``flwr run``, which leaves a server process behind and
+hands no results back; the version of Flower is pinned, so this uses the function.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedol.config import configure
+from fedol.errors import FedolError, InputError
+from fedol.federation import schemes
+from fedol.federation.engine import Engine, in_process
+from fedol.federation.flower import check_installed
+from fedol.federation.scenario import Scenario
+from fedol.federation.scheme import Scheme
+from fedol.files import write_atomically
+from fedol.runs import RunFolder
+from fedol.training import OnEpoch
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message
+    from flwr.serverapp import Grid
+
+POLL = 0.1  # seconds between two looks at the replies
+
+
+def on_ray(cpus: float = 1.0, gpus: float = 0.0) -> Engine:
+    """The engine with these shares of the machine per client: as many train at once as there is room for."""
+    check_installed()
+    if cpus <= 0 or gpus < 0:
+        raise InputError(f"A client needs a CPU share above 0 and a GPU share of at least 0, not {cpus} and {gpus}.")
+
+    def engine(scheme: Scheme, clients: Sequence[int], folder: RunFolder, on_epoch: OnEpoch) -> list[str]:
+        if "@" in scheme.scenario.config.dataset:
+            raise InputError("A dataset made in Python cannot travel to other processes; save it as an .npz file.")
+        return _simulate(_job(scheme, clients), clients, folder, cpus, gpus) if clients else []
+
+    return engine
+
+
+def _job(scheme: Scheme, clients: Sequence[int]) -> dict[str, Any]:
+    """All that an actor needs to know."""
+    return {"config": scheme.scenario.config.as_json(), "clients": list(clients), "cwd": os.getcwd()}
+
+
+def _simulate(job: dict[str, Any], clients: Sequence[int], folder: RunFolder, cpus: float, gpus: float) -> list[str]:
+    """Run the clients as nodes of a simulated federation until each has answered."""
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import ServerApp
+    from flwr.simulation import run_simulation
+
+    failed: dict[int, str] = {}
+    client_app, server_app = ClientApp(), ServerApp()
+    client_app.train()(train)
+
+    @server_app.main()
+    def collect(grid: Grid, context: Context) -> None:
+        from fedol.federation.flower.exchange import Exchange
+
+        exchange, answered = Exchange(grid, {"job": json.dumps(job)}), 0
+        while answered < len(clients):
+            for _, answer in exchange.look():
+                answered += 1
+                _keep(answer, folder, failed)
+            time.sleep(POLL)
+
+    shares: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus}
+    with _quiet():
+        run_simulation(server_app, client_app, len(clients), backend_config={"client_resources": shares})
+    return [failed[k] for k in sorted(failed)]
+
+
+def _keep(answer: dict[str, object] | str, folder: RunFolder, failed: dict[int, str]) -> None:
+    """A client's files into the run folder; the upload last, because it is what marks the client finished."""
+    if isinstance(answer, str):
+        failed[-1 - len(failed)] = f"A client failed on Ray: {answer}"
+        return
+    k, error = int(str(answer["client"])), answer.get("error")
+    if error:
+        failed[k] = str(error)
+        return
+    write_atomically(folder.client_model(k), bytes(answer["model"]))  # type: ignore[call-overload]
+    folder.log({"stage": "client", "client": k, "seconds": answer["seconds"]})
+    write_atomically(folder.knowledge(k), bytes(answer["upload"]))  # type: ignore[call-overload]
+
+
+def train(message: Message, context: Context) -> Message:
+    """On an actor: client k with the in-process engine, into a folder that lives as long as that takes."""
+    from flwr.app import Message
+
+    from fedol.federation.flower.exchange import Values, pack, unpack
+
+    job = json.loads(str(unpack(message)["job"]))
+    os.chdir(job["cwd"])  # relative paths in the configuration are the caller's
+    k = job["clients"][int(context.node_config["partition-id"])]
+    values: Values = {"client": k}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = RunFolder(Path(scratch))
+        try:
+            failed = in_process(_scheme(json.dumps(job["config"])), [k], folder, lambda epoch: None)
+        except FedolError as error:
+            failed = [str(error)]
+        if failed:
+            values["error"] = failed[0]
+        else:
+            line = json.loads((folder.path / "metrics.jsonl").read_text(encoding="utf-8"))
+            values["seconds"] = float(line["seconds"])
+            values["model"] = folder.client_model(k).read_bytes()
+            values["upload"] = folder.knowledge(k).read_bytes()
+    return Message(pack(values), reply_to=message)
+
+
+@lru_cache(maxsize=1)
+def _scheme(config: str) -> Scheme:
+    """An actor trains many clients on the same data: it reads them once."""
+    return schemes.of(Scenario(configure(overrides=json.loads(config))))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Flower's log and telemetry off for a while: the caller has a progress display of its own."""
+    logger = logging.getLogger("flwr")
+    level, before = logger.level, {key: os.environ.get(key) for key in _OFF}
+    os.environ.update(_OFF)
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        for key, value in before.items():
+            os.environ.pop(key) if value is None else os.environ.update({key: value})
+
+
+_OFF = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}

@@ -1,0 +1,56 @@
+"""The Flower ``ServerApp``: collect once, validate, distill, save, with the server that ``fedol serve`` runs.
+
+The run config says what the options of ``fedol serve`` say: task, out, server-model, quorum, deadline, public, test,
+width, method, iterations, tau, rho, rho-step, epochs, batch-size, lr, seed, device. Empty, or a quorum of 0: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+from rich.console import Console
+
+from fedol.errors import InputError, unknown
+from fedol.federation.coordinator import Coordinator
+from fedol.federation.duration import seconds
+from fedol.federation.flower.inbox import GridInbox
+from fedol.federation.settings import ServerConfig
+from fedol.federation.taskfolder import TaskFolder
+from fedol.report.roster import RosterView
+from fedol.report.server import finish
+
+APART = ("task", "out", "quorum", "deadline", "public", "test")
+SETTINGS = [field.name for field in fields(ServerConfig) if field.name not in ("task", "parent", "added")]
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """One federation, from the first look at the nodes to the report."""
+    federate(grid, dict(context.run_config))
+
+
+def federate(grid: Grid, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with the configuration as plain values; returns the summary."""
+    given = {key.replace("-", "_"): value for key, value in config.items() if value != ""}
+    for name in given:
+        if name not in (*APART, *SETTINGS):
+            raise unknown("run setting", name.replace("_", "-"), [*APART, *SETTINGS])
+    for name in ("task", "out"):
+        if name not in given:
+            raise InputError(f"The run config lacks '{name}'; see docs/deploy.md.")
+    folder = TaskFolder.open(Path(given["task"]))
+    settings = {name: given[name] for name in SETTINGS if name in given}
+    public, test = (Path(given[name]) if name in given else None for name in ("public", "test"))
+    coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), Path(given["out"]), public)
+    quorum, wait = given.get("quorum") or None, seconds(given["deadline"]) if "deadline" in given else None
+    inbox = GridInbox(grid, folder.task, wait)
+    with RosterView(Console(), folder.task, quorum, note=lambda: str(inbox.state)) as view:
+        coordinator.watch(inbox, quorum, wait, view.show)
+    return finish(coordinator, test, quiet=False, as_json=False)

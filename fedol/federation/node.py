@@ -1,0 +1,127 @@
+"""A client's own machine in a federation over a network: from its configuration to the one file that it sends.
+
+What the configuration may say (Flower calls it the node config):
+
+    task       the task's folder; public: its images, where they are not in there
+    client     the client's name
+    knowledge  a knowledge file that is there already; or
+    model      with ``data``: what to train on them (cnn, resnet20, package.module:callable, file.py:callable);
+               without: a trained model (.safetensors, .onnx, .joblib) or file.py:load, see ``predictors``
+    data       the private images: an .npz file or a folder
+    width, epochs, batch-size, lr, seed, device   of that training
+    codec, key how the file is packed, and what it is signed with
+    cache      where finished files are kept, so that no question is worked on twice
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from fedol.container import read_bounded
+from fedol.errors import FedolError, InputError, unknown
+from fedol.federation.client import client_fit
+from fedol.federation.predictors import predict_knowledge
+from fedol.federation.taskfolder import TaskFolder
+from fedol.files import write_atomically
+from fedol.knowledge import Knowledge
+from fedol.training import Recipe
+
+PARTS = ("partition-id", "num-partitions")  # Flower's own
+
+
+@dataclass(frozen=True)
+class Node:
+    """One client's configuration."""
+
+    task: str
+    client: str
+    model: str = ""
+    data: str = ""
+    knowledge: str = ""
+    public: str = ""
+    width: int = 16
+    epochs: int = 50
+    batch_size: int = 64
+    lr: float = 1e-3
+    seed: int = 0
+    device: str = "auto"
+    codec: str = ""
+    key: str = ""
+    cache: str = "~/.cache/fedol"
+
+    @classmethod
+    def read(cls, config: Mapping[str, object]) -> Node:
+        """The configuration from what a person wrote."""
+        kinds = {field.name: str(field.type) for field in fields(cls)}
+        values: dict[str, object] = {}
+        for key, value in config.items():
+            name = key.replace("-", "_")
+            if key in PARTS:
+                continue
+            if name not in kinds:
+                raise unknown("node setting", key, [kind.replace("_", "-") for kind in kinds])
+            if not _fits(value, kinds[name]):
+                raise InputError(f"The node setting '{key}' must be of type {kinds[name]}, but is {value!r}.")
+            values[name] = value
+        for name in ("task", "client"):
+            if not values.get(name):
+                raise InputError(f"The node config lacks '{name}'; see docs/deploy.md.")
+        node = cls(**values)  # type: ignore[arg-type]
+        if not node.knowledge and not node.model:
+            raise InputError("The node config names neither a 'model' nor a 'knowledge' file; give one of them.")
+        return node
+
+    def answer(self, task_id: str, fingerprint: str) -> bytes:
+        """The knowledge file for this task: from the disk where it was made before, or made now and kept."""
+        folder = TaskFolder.open(Path(self.task).expanduser())
+        if fingerprint != folder.task.fingerprint:
+            raise FedolError(f"The public images of the task in {self.task} are not the server's; get its task folder.")
+        if task_id != folder.task.id:
+            raise FedolError(f"{self.task} holds the task {folder.task.id}, but the server asks for {task_id}.")
+        images = folder.public(Path(self.public).expanduser() if self.public else None)
+        if self.knowledge:
+            path = Path(self.knowledge).expanduser()
+            Knowledge.load(path, folder.task)
+            return read_bounded(path, folder.task.limit)
+        kept = Path(self.cache).expanduser() / f"{task_id}-{self.digest()}.fedol"
+        if not kept.exists():
+            with tempfile.TemporaryDirectory() as scratch:
+                model = str(self._fit(folder, Path(scratch))) if self.data else self.model
+                knowledge = predict_knowledge(model, images, folder.task, self.client)
+            key = Path(self.key).expanduser() if self.key else None
+            write_atomically(kept, knowledge.encode(self.codec or folder.task.codec, key))
+        return kept.read_bytes()
+
+    def _fit(self, folder: TaskFolder, scratch: Path) -> Path:
+        out, recipe = scratch / "model.safetensors", Recipe(self.epochs, self.batch_size, self.lr)
+        client_fit(folder.task, self.data, self.model, out, recipe, self.width, self.seed, self.device)
+        return out
+
+    def digest(self) -> str:
+        """Changes with everything that the answer depends on: the settings, and the content of the files they name."""
+        settings = {name: value for name, value in asdict(self).items() if name != "cache"}
+        source = self.model.rpartition(":")[0] if ".py:" in self.model else self.model
+        content = [_content(Path(place).expanduser()) for place in (source, self.data, self.key) if place]
+        return hashlib.sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _content(path: Path) -> str:
+    """A hash of a file, or of all files in a folder; of nothing where the name is not that of a file."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    digest = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            with open(file, "rb") as stream:
+                digest.update(file.name.encode() + hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _fits(value: object, kind: str) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, {"str": str, "int": int, "float": int | float}[kind])

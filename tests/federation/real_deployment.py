@@ -1,0 +1,146 @@
+"""A real Flower federation on loopback, from the scripts that ``fedol deploy new`` writes; every process is ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from small_federation import ROOT, Federation
+
+from fedol.data import load, split
+from fedol.federation.deploy.folder import new_deployment
+
+PATIENCE = 180.0  # seconds after which something that should have happened has not
+SETTINGS = "server-model='mlp' iterations=2 epochs=3 batch-size=16 device='cpu'"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(done: Callable[[], Any], what: str) -> Any:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if result := done():
+            return result
+        time.sleep(0.2)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+class Deployment:
+    """The folder, and the processes that were started from it."""
+
+    def __init__(self, folder: Path, federation: Federation, clients: int = 3) -> None:
+        self.folder, self.federation, self.port = folder / "deployment", federation, free_port()
+        self.names = new_deployment(self.folder, clients, "localhost", self.port)
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        for place in ("server", *self.names):
+            shutil.copytree(federation.task_dir, self.folder / place / "task")
+        self.data()
+
+    def data(self) -> None:
+        """Each client's share of the digits."""
+        import numpy as np
+
+        private, test = split(load("digits"), 80, seed=0).private, load("digits").test
+        for number, name in enumerate(self.names):
+            mine = slice(200 * number, 200 * number + 200)
+            arrays = {"train_x": private.x[mine], "train_y": private.y[mine], "test_x": test.x[:40]}
+            np.savez(self.folder / name / "data.npz", **arrays, test_y=test.y[:40])
+
+    def __enter__(self) -> Deployment:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for name in list(self.processes):
+            self.end(name)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        training = "epochs=2 batch-size=32 device='cpu'"
+        ours = {"PATH": path, "PYTHONPATH": str(ROOT), "FEDOL_BIND": "127.0.0.1", "FEDOL_MODEL": "mlp"}
+        return {**os.environ, **ours, "FEDOL_TRAINING": training, "OMP_NUM_THREADS": "1", **more}
+
+    def start(self, name: str, command: list[str | Path], **more: str) -> subprocess.Popen[bytes]:
+        log = open(self.log(name), "ab")  # noqa: SIM115 - the process has it
+        process = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, env=self.environment(**more), start_new_session=True
+        )
+        log.close()
+        self.processes[name] = process
+        return process
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def said(self, name: str) -> str:
+        return self.log(name).read_text(errors="replace") if self.log(name).exists() else ""
+
+    def end(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
+        """End one process, and those it started itself: they are its own group."""
+        process = self.processes.pop(name)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, how)
+        process.wait(PATIENCE)
+
+    def superlink(self) -> None:
+        self.start("superlink", [self.folder / "server" / "superlink.sh"])
+        until(self.listens, "the SuperLink")
+
+    def listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def register(self) -> None:
+        done = self.call("register.sh")
+        assert done.count("registered successfully") == len(self.names) or "not registered" not in done, done
+
+    def node(self, name: str, **more: str) -> subprocess.Popen[bytes]:
+        more = {"FEDOL_LOCAL_PORT": str(free_port()), **more}
+        return self.start(name, [self.folder / name / "supernode.sh"], **more)
+
+    def node_again(self, name: str, **more: str) -> None:
+        """Start a killed node until it is let in, as its systemd unit does.
+
+        Flower refuses its key (2004) for as long as it believes the killed one to be alive: about a minute.
+        """
+        before = self.said(name).count("SuperNode ID")
+
+        def alive() -> bool:
+            if name not in self.processes or self.processes[name].poll() is not None:
+                if name in self.processes:
+                    self.end(name)
+                self.node(name, **more)
+            return self.said(name).count("SuperNode ID") > before
+
+        until(alive, f"{name} to be let in again")
+
+    def call(self, script: str, *arguments: str) -> str:
+        command = [self.folder / "server" / script, *arguments]
+        done = subprocess.run(
+            command,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE,
+        )
+        return done.stdout
+
+    def run(self, out: str, more: str = "") -> str:
+        """`run.sh` to its end; what it printed."""
+        return self.call("run.sh", "--run-config", self.config(out, more))
+
+    def config(self, out: str, more: str) -> str:
+        return f"out='{self.folder / 'server' / out}' {SETTINGS} {more}"

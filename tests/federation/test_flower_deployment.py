@@ -1,0 +1,121 @@
+"""Real SuperLink and SuperNodes on loopback, TLS and node authentication on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from small_federation import Federation
+
+pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[flower]'")
+
+from real_deployment import Deployment, until
+
+import fedol
+from fedol.federation.deploy.folder import new_deployment
+from fedol.federation.taskfolder import TaskFolder
+
+
+def test_three_nodes_with_tls_and_authentication(federation: Federation, tmp_path: Path) -> None:
+    with Deployment(tmp_path, federation) as there:
+        there.superlink()
+        there.register()
+        for name in there.names:
+            there.node(name)
+        printed = there.run("run", "deadline='100s'")
+        out = there.folder / "server" / "run"
+        assert (out / "summary.json").exists(), printed
+        summary = json.loads((out / "summary.json").read_text())
+        assert [client["client"] for client in summary["clients"]] == there.names, summary["refused"]
+        assert summary["refused"] == [] and summary["closed"] == "quorum"
+        assert "3 connected" in printed and "3 done, 0 refused" in printed
+        assert fedol.load(out).predict(federation.public).shape == (80,)
+        # What arrived is what each node keeps on its own disk.
+        for name in there.names:
+            (kept,) = (there.folder / name / "cache").glob("*.fedol")
+            assert kept.read_bytes() == (out / "clients" / f"{name}.fedol").read_bytes()
+
+
+@pytest.mark.slow
+def test_strangers_are_refused_and_the_run_is_unharmed(federation: Federation, tmp_path: Path) -> None:
+    """Wrong CA, unregistered key, no key, wrong public set; one honest node."""
+    with Deployment(tmp_path, federation, clients=5) as there:
+        honest, unknown, nameless, misled, other = there.names
+        there.superlink()
+        there.register()
+        elsewhere = tmp_path / "elsewhere"
+        new_deployment(elsewhere, 1, "localhost", there.port)
+        (there.folder / unknown / "client.key").write_bytes((elsewhere / "client-1" / "client.key").read_bytes())
+        script = there.folder / nameless / "supernode.sh"
+        without = [line for line in script.read_text().splitlines() if "auth-supernode" not in line]
+        script.write_text("\n".join(without) + "\n")
+        (there.folder / misled / "ca.crt").write_bytes((elsewhere / "authority" / "ca.crt").read_bytes())
+        shutil.rmtree(there.folder / other / "task")
+        TaskFolder.create(there.folder / other / "task", federation.task, federation.public[::-1].copy())
+        for name in there.names:
+            there.node(name)
+        for name, word in ((unknown, "2004"), (nameless, "2001"), (misled, "certificate verify failed")):
+            until(lambda name=name, word=word: word.lower() in there.said(name).lower(), f"{name} to be refused")
+        printed = there.run("run", "quorum=0 deadline='25s'")
+        summary = json.loads((there.folder / "server" / "run" / "summary.json").read_text())
+        assert [client["client"] for client in summary["clients"]] == [honest], printed
+        (refused,) = summary["refused"]  # the three strangers never were nodes of the federation
+        assert refused["file"].startswith(other) and "are not the task's" in refused["reason"]
+
+
+def kept(there: Deployment, name: str) -> list[tuple[str, int]]:
+    """The files that a node has made, and when."""
+    return [(path.name, path.stat().st_mtime_ns) for path in (there.folder / name / "cache").glob("*.fedol")]
+
+
+def busy(there: Deployment, out: str, done: int) -> None:
+    """Wait until so many nodes are done and one is training."""
+    file = there.folder / "server" / out / "nodes.json"
+
+    def state() -> bool:
+        seen = json.loads(file.read_text()) if file.exists() else {"done": 0, "training": []}
+        return seen["done"] == done and len(seen["training"]) == 1
+
+    until(state, "a node that trains while the others are done")
+
+
+@pytest.mark.slow
+def test_node_and_superlink_killed_while_a_node_trains(federation: Federation, tmp_path: Path) -> None:
+    """Each costs the run under way, at most; the next one is answered from disk where a client was done."""
+    with Deployment(tmp_path, federation) as there:
+        first, second, third = there.names
+        endless = {"FEDOL_TRAINING": "epochs=1000000 batch-size=32 device='cpu'"}
+        there.superlink()
+        there.register()
+        there.node(first)
+        there.node(second)
+        there.node(third, **endless)
+        run = there.start(
+            "run", [there.folder / "server" / "run.sh", "--run-config", there.config("one", "deadline='60s'")]
+        )
+        busy(there, "one", done=2)
+        there.end(third)
+        until(lambda: (there.folder / "server" / "one" / "summary.json").exists(), "the run without the killed node")
+        summary = json.loads((there.folder / "server" / "one" / "summary.json").read_text())
+        assert [client["client"] for client in summary["clients"]] == [first, second]
+        (refused,) = summary["refused"]
+        assert refused["file"].startswith(third) and summary["closed"] == "deadline"
+        run.wait(60)
+        made = kept(there, first), kept(there, second)
+
+        there.node_again(third, **endless)
+        there.start("run", [there.folder / "server" / "run.sh", "--run-config", there.config("two", "deadline='90s'")])
+        busy(there, "two", done=2)
+        there.end("superlink")
+        there.end("run")
+        there.end(third)
+        assert not (there.folder / "server" / "two" / "summary.json").exists()
+        there.superlink()
+        there.node_again(third)
+        printed = there.run("three", "deadline='100s'")
+        summary = json.loads((there.folder / "server" / "three" / "summary.json").read_text())
+        assert [client["client"] for client in summary["clients"]] == there.names, printed
+        assert (kept(there, first), kept(there, second)) == made  # nobody trained twice
+        assert len(kept(there, third)) == 1

@@ -52,7 +52,9 @@ class Cell:
             found |= {"server_model": _names(self.config)["server_model"], "server_epochs": plan.recipe.epochs}
         if self.method in ITERATED:
             tau = 0.0 if self.method == "fedol-tau0" else plan.tau
-            found |= {"iterations": plan.iterations, "tau": tau, "rho": plan.rho, "rho_step": plan.rho_step}
+            found |= {"iterations": plan.iterations, "tau": tau}
+            if self.method != "fedol+":  # which finds its own ρ
+                found |= {"rho": plan.rho, "rho_step": plan.rho_step}
         if self.rounds > 1:
             found["rounds"] = self.rounds
             if self.method in METHODS:

@@ -107,11 +107,11 @@ class Pool:
         return Pooled(softmax_at(scores, shannon(mixture).mean().item()), prior)
 
 
-def balanced(scores: Tensor, prior: Tensor, steps: int = 30) -> Tensor:
-    """scores + b with b such that the mean over samples of softmax(scores + b) is ``prior``."""
+def balanced(scores: Tensor, prior: Tensor, steps: int = 15) -> Tensor:
+    """scores + b with b such that the mean over samples of softmax(scores + b) is ``prior``: Sinkhorn's iteration."""
     offset = torch.zeros_like(prior)
-    for _ in range(steps):  # half steps: whole ones overshoot where classes overlap
-        offset += 0.5 * torch.log(prior / torch.softmax(scores + offset, 1).mean(0).clamp_min(TINY))
+    for _ in range(steps):
+        offset += torch.log(prior / torch.softmax(scores + offset, 1).mean(0).clamp_min(TINY))
     return scores + offset
 
 

@@ -15,7 +15,7 @@ Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
 Partition = Annotated[str | None, typer.Option(help="dirichlet:ALPHA, classes:PER_CLIENT or iid.")]
 Public = Annotated[int | None, typer.Option(help="Number of unlabeled public samples.")]
 Seed = Annotated[int | None, typer.Option(help="All randomness comes from this one number.")]
-Preset = Annotated[str | None, typer.Option(help="quick (the default) or paper.")]
+Preset = Annotated[str | None, typer.Option(help="quick (the default), paper or best.")]
 Config = Annotated[Path | None, typer.Option(help="A TOML file with any of these settings.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

@@ -9,12 +9,13 @@ from contextlib import contextmanager, nullcontext
 from threading import Event
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from fedol.seeding import derive
+from fedol.training.average import Average
 from fedol.training.batch import Batches
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
+from fedol.training.loss import batch_loss
 from fedol.training.snapshot import Snapshot, adam_moments
 
 PATH = "plain loop"
@@ -35,16 +36,17 @@ def diverged(job: Job, epoch: int, loss: float) -> str:
 def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit:
     """Fit one model in place. A loss that is no number stops it with an error that names it."""
     started = time.perf_counter()
-    recipe = job.recipe
+    recipe, mix = job.recipe, job.recipe.patch == "cutmix"
     model = job.model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     batches, targets = Batches(job.images, job.normalise, device), job.targets.to(device)
     parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     start = [p.detach().clone() for p in parameters] if recipe.proximal else []
     fused = device.type in ("cpu", "cuda")
     optimiser = torch.optim.Adam(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused)
+    average = Average(model) if recipe.average else None
     losses: list[float] = []
     if job.resume:
-        job.resume.restore(model, adam_moments(model, optimiser))
+        job.resume.restore(model, adam_moments(model, optimiser), average)
         losses += job.resume.losses
 
     def outcome(error: str | None = None) -> Fit:
@@ -53,17 +55,24 @@ def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit
     for epoch in range(len(losses) + 1, recipe.epochs + 1):
         total = torch.zeros((), device=device)
         order = torch.split(job.order(epoch).to(device), recipe.batch_size)
-        views = torch.split(job.views(epoch).to(device), recipe.batch_size) if recipe.augment else [None] * len(order)
+        nothing = [None] * len(order)
+        views = torch.split(job.views(epoch).to(device), recipe.batch_size) if recipe.augment else nothing
+        patches = torch.split(job.patches(epoch).to(device), recipe.batch_size) if recipe.patch != "none" else nothing
         with _seeded(job, epoch, device) if job.random_layers else nullcontext():
-            for index, view in zip(order, views, strict=True):
+            for index, view, patch, pace in zip(order, views, patches, job.pace(epoch), strict=True):
                 if stop.is_set():
                     return outcome(f"{job.name} was stopped.")
-                loss = F.cross_entropy(model(batches(index, view)), targets[index])
+                logits = model(batches(index, view, patch, mix))
+                loss = batch_loss(logits, targets, index, patch if mix else None, job.pixels)
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
                 if recipe.proximal:
                     pull(parameters, start, recipe.proximal)
+                if recipe.schedule != "constant":
+                    optimiser.param_groups[0]["lr"] = pace[0].item()
                 optimiser.step()
+                if average:
+                    average.update(pace[1].to(device))
                 total += loss.detach() * len(index)
         losses.append(total.item() / job.samples)
         if not math.isfinite(losses[-1]):
@@ -71,8 +80,10 @@ def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit
                 f"{job.name} diverged: its loss is {losses[-1]} in epoch {epoch}; try a smaller learning rate."
             )
         if job.checkpoint:
-            job.checkpoint(Snapshot.take(model, adam_moments(model, optimiser), losses))
+            job.checkpoint(Snapshot.take(model, adam_moments(model, optimiser), losses, average))
         on_epoch(Epoch(job, epoch, losses[-1], job.samples))
+    if average:
+        average.apply()
     return outcome()
 
 

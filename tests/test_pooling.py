@@ -1,6 +1,7 @@
 """Pooling against its formula written out, on synthetic clients and on the real ones."""
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,15 @@ from fedol.voting import shannon
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "predictions"
 CLASSES, SAMPLES = 12, 600
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """A second thread only waits for tensors this small."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def client(seed: int, truth: Tensor, knows: Tensor, strength: float = 4.0) -> Tensor:

@@ -91,7 +91,8 @@ def table_of(cell: Result) -> tuple[Any, ...]:
 
 def _belongs(cell: Result, key: tuple[Any, ...]) -> bool:
     settings = cell["settings"]
-    return all(settings[name] == value for name, value in zip(SHARED, key, strict=True) if name in settings)
+    absent = () if "clients" in settings else ("clients", "epochs")  # the ceiling has no clients
+    return all(settings.get(name) == value for name, value in zip(SHARED, key, strict=True) if name not in absent)
 
 
 def _place(cell: Result) -> tuple[int, str, int, int]:

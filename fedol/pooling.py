@@ -80,14 +80,16 @@ class Pool:
 
     def pooled(self) -> Pooled:
         """Targets balanced to the class prior that the predictions themselves suggest."""
-        logits, standard, mixture = self._sums()
-        prior = estimate_prior(logits, standard, mixture)
-        return self._tempered(balanced(logits, prior), mixture, prior)
+        return self.balanced_to(estimate_prior(*self._sums()))
 
     def uniform(self) -> Pooled:
         """Targets balanced to a uniform prior ("A"): better where the public set is known to be balanced."""
+        logits, _, _ = self._sums()
+        return self.balanced_to(torch.full_like(logits[0], 1 / logits.shape[1]))
+
+    def balanced_to(self, prior: Tensor) -> Pooled:
+        """Targets balanced to a class prior that is known, [C] without zeros."""
         logits, _, mixture = self._sums()
-        prior = torch.full_like(logits[0], 1 / logits.shape[1])
         return self._tempered(balanced(logits, prior), mixture, prior)
 
     def prior_free(self) -> Pooled:

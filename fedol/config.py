@@ -7,7 +7,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,11 @@ class RunConfig(Settings):
     server_epochs: int | None = None  # of each server iteration; as many as ``epochs`` unless set
     batch_size: int = 32
     lr: float = 1e-3
+    augment: bool = False  # random flip and crop, for clients and server
+    schedule: str = "constant"  # of the learning rate, for clients and server: constant, cosine or one-cycle
+    patch: str = "none"  # in the server's images: none, cutout or cutmix
+    average: float = 0.0  # decay of the running average of the server's weights; 0: the last weights count
+    development: int = 0  # labeled images taken from the private ones to be the test set, while methods are developed
     seed: int = 0
     device: str = "auto"
 
@@ -79,6 +84,8 @@ class RunConfig(Settings):
         for name in _WORDS:
             if not isinstance(getattr(self, name), str) and not (name == "data_dir" and self.data_dir is None):
                 raise InputError(f"The setting '{name}' must be text, but is {getattr(self, name)!r}.")
+        if not isinstance(self.augment, bool):
+            raise InputError(f"The setting 'augment' must be true or false, but is {self.augment!r}.")
         object.__setattr__(self, "client_models", tuple(_names(self.client_models)))
         if not self.client_models:
             raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")
@@ -101,13 +108,13 @@ class RunConfig(Settings):
     @property
     def recipe(self) -> Recipe:
         """How a client trains."""
-        return Recipe(self.epochs, self.batch_size, self.lr)
+        return Recipe(self.epochs, self.batch_size, self.lr, augment=self.augment, schedule=self.schedule)
 
     @property
     def distillation(self) -> Distillation:
         """How the server learns."""
         epochs = self.epochs if self.server_epochs is None else self.server_epochs
-        recipe = Recipe(epochs, self.batch_size, self.lr)
+        recipe = replace(self.recipe, epochs=epochs, patch=self.patch, average=self.average)
         return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe)
 
 
@@ -123,11 +130,11 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
         raise InputError(f"The setting 'client_models' must be a list of models, but is {models!r}.")
 
 
-_WORDS = ("dataset", "data_dir", "partition", "method", "device")
+_WORDS = ("dataset", "data_dir", "partition", "method", "schedule", "patch", "device")
 _NUMBERS: dict[str, Any] = {
-    **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "seed"), int),
+    **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "development", "seed"), int),
     "server_epochs": int | None,
-    **dict.fromkeys(("tau", "rho", "rho_step", "mu", "lr"), int | float),
+    **dict.fromkeys(("tau", "rho", "rho_step", "mu", "lr", "average"), int | float),
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -151,6 +158,21 @@ PRESETS: dict[str, dict[str, Any]] = {
         "batch_size": 64,
         "lr": 1e-3,
     },
+}
+# The same federation and upload, trained as well as we know how. PROVISIONAL: every ingredient below is our best guess
+# until the ablation of results/specs/README.md has been run.
+PRESETS["best"] = {
+    **PRESETS["paper"],
+    "codec": DEFAULT,
+    "width": 64,
+    "method": "fedol+",
+    "iterations": 2,
+    "epochs": 200,
+    "server_epochs": 300,
+    "augment": True,
+    "schedule": "cosine",
+    "patch": "cutmix",
+    "average": 0.999,
 }
 
 

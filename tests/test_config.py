@@ -3,9 +3,12 @@
 import dataclasses
 from pathlib import Path
 
+import pytest
 from torch import nn
 
 from fedol.config import PRESETS, RunConfig, configure
+from fedol.errors import InputError
+from fedol.training import Recipe
 
 
 class Net(nn.Module):
@@ -53,6 +56,10 @@ def test_every_setting_counts_in_the_hash() -> None:
         "server_epochs": 3,
         "rho": 0.5,
         "rho_step": 0.1,
+        "augment": True,
+        "schedule": "cosine",
+        "patch": "cutmix",
+        "average": 0.9,
     }
     for field in dataclasses.fields(RunConfig):
         value = getattr(base, field.name)
@@ -61,3 +68,34 @@ def test_every_setting_counts_in_the_hash() -> None:
         assert dataclasses.replace(base, **{field.name: other[field.name]}).hash != base.hash, field.name
     assert RunConfig().hash == base.hash
     assert RunConfig(server_model=Net).as_json()["server_model"] == f"{__name__}:Net"
+
+
+def test_training_settings_reach_client_and_server() -> None:
+    config = configure("best", overrides={"average": 0.5})
+    assert (config.recipe.augment, config.recipe.schedule, config.recipe.epochs) == (True, "cosine", 200)
+    assert (config.recipe.patch, config.recipe.average) == ("none", 0.0)  # the server's alone
+    server = config.distillation.recipe
+    assert (server.augment, server.schedule, server.epochs) == (True, "cosine", 300)
+    assert (server.patch, server.average) == ("cutmix", 0.5)
+
+
+def test_quick_and_paper_train_as_the_paper_does() -> None:
+    for preset in ("quick", "paper"):
+        config = configure(preset)
+        for recipe in (config.recipe, config.distillation.recipe):
+            assert recipe == Recipe(recipe.epochs, recipe.batch_size, recipe.lr)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"augment": 1}, "'augment' must be true or false"),
+        ({"schedule": "cosin"}, "cosine"),
+        ({"patch": 3}, "'patch' must be text"),
+        ({"average": 1.5}, "average must lie in"),
+        ({"development": 0.5}, "'development' must be a number"),
+    ],
+)
+def test_wrong_training_settings_are_refused(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        configure(overrides=settings)

@@ -42,7 +42,10 @@ def run(
         str | None, typer.Option(help="Everyone's model in methods that average weights (fedavg, fedprox).")
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="fedol, feddf, fedhkt, fedet, mine, fedkt, fedavg, fedprox, local or a variant.")
+        str | None,
+        typer.Option(
+            help="fedol, fedol+, pooled, feddf, fedhkt, fedet, mine, fedkt, fedavg, fedprox, local or a variant."
+        ),
     ] = None,
     iterations: Annotated[int | None, typer.Option(help="Iterations of voting and training.")] = None,
     tau: Annotated[float | None, typer.Option(help="Weight of the pseudo-labels (Eq. 7).")] = None,
@@ -55,6 +58,17 @@ def run(
     ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Batch size of every training.")] = None,
     lr: Annotated[float | None, typer.Option(help="Adam's learning rate.")] = None,
+    augment: Annotated[
+        bool | None, typer.Option("--augment/--no-augment", help="Random flip and crop, for clients and server.")
+    ] = None,
+    schedule: Annotated[str | None, typer.Option(help="Of the learning rate: constant, cosine or one-cycle.")] = None,
+    patch: Annotated[str | None, typer.Option(help="In the server's images: none, cutout or cutmix.")] = None,
+    average: Annotated[
+        float | None, typer.Option(help="Decay of a running average of the server's weights; 0 is none.")
+    ] = None,
+    development: Annotated[
+        int | None, typer.Option(help="Private labeled images that take the test set's place, to tune on.")
+    ] = None,
     seed: Seed = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
     engine: Annotated[

@@ -32,8 +32,12 @@ class Split:
     std: tuple[float, ...]
 
 
-def split(dataset: Dataset, public: int, seed: int) -> Split:
-    """Draw ``public`` training images uniformly (not stratified); the rest are private. Both keep their order."""
+def split(dataset: Dataset, public: int, seed: int, development: int = 0) -> Split:
+    """Draw ``public`` training images uniformly (not stratified); the rest are private. Both keep their order.
+
+    ``development`` images, drawn from those that would be private, take the place of the test set: what is tuned on
+    them has never seen it.
+    """
     total = len(dataset.train)
     if not isinstance(public, int | np.integer) or not 1 <= public < total:
         raise InputError(
@@ -41,9 +45,14 @@ def split(dataset: Dataset, public: int, seed: int) -> Split:
             f"training samples of {dataset.name}, not {public}; change --public."
         )
     order = numpy_generator(seed, "split").permutation(total)
-    shared, private = dataset.train.take(np.sort(order[:public])), dataset.train.take(np.sort(order[public:]))
+    if not 0 <= development < total - public:
+        raise InputError(
+            f"development must lie in 0..{total - public - 1:,}: {dataset.name} has {total - public:,} private samples."
+        )
+    cuts = [public, public + development]
+    shared, held, private = (dataset.train.take(np.sort(part)) for part in np.split(order, cuts))
     mean, std = channel_statistics(private.x)
-    return Split(shared.x, private, dataset.test, shared.y, dataset.classes, mean, std)
+    return Split(shared.x, private, held if development else dataset.test, shared.y, dataset.classes, mean, std)
 
 
 def channel_statistics(images: npt.NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fedol.config import RunConfig
@@ -50,9 +50,12 @@ class Cell:
         plan = self.config.distillation
         if self.method in METHODS or self.method == CEILING:
             found |= {"server_model": _names(self.config)["server_model"], "server_epochs": plan.recipe.epochs}
+            found |= _switched_on(self.config, "patch", "average")
         if self.method in ITERATED:
             tau = 0.0 if self.method == "fedol-tau0" else plan.tau
-            found |= {"iterations": plan.iterations, "tau": tau, "rho": plan.rho, "rho_step": plan.rho_step}
+            found |= {"iterations": plan.iterations, "tau": tau}
+            if self.method != "fedol+":  # which finds its own ρ
+                found |= {"rho": plan.rho, "rho_step": plan.rho_step}
         if self.rounds > 1:
             found["rounds"] = self.rounds
             if self.method in METHODS:
@@ -91,7 +94,13 @@ def digest(settings: dict[str, Any]) -> str:
 
 def _data(config: RunConfig) -> dict[str, Any]:
     names = ("dataset", "public", "seed", "width", "batch_size", "lr")
-    return {name: getattr(config, name) for name in names}
+    return {name: getattr(config, name) for name in names} | _switched_on(config, "development", "augment", "schedule")
+
+
+def _switched_on(config: RunConfig, *names: str) -> dict[str, Any]:
+    """Those that are not off, so that the hashes of results from before they existed still hold."""
+    off = {field.name: field.default for field in fields(RunConfig)}
+    return {name: getattr(config, name) for name in names if getattr(config, name) != off[name]}
 
 
 def _names(config: RunConfig) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from fedol.methods.teacher import Distillation
 Result = dict[str, Any]
 
 # Cells that agree in these stand in one table; the ceiling has no clients and stands in every table of its data.
-SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs")
+SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", "augment", "schedule", "development")
 DEFAULTS = Distillation()
 ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
 
@@ -52,12 +52,14 @@ def label(settings: dict[str, Any]) -> str:
     if "iterations" in settings:
         details.append(f"{settings['iterations']} × {settings['server_epochs']} epochs")
         for name, sign in (("tau", "τ"), ("rho", "ρ"), ("rho_step", "ρ step")):
-            if method != "fedol-tau0" and settings[name] != getattr(DEFAULTS, name):
+            if method != "fedol-tau0" and settings.get(name, getattr(DEFAULTS, name)) != getattr(DEFAULTS, name):
                 details.append(f"{sign} = {settings[name]:g}")
     elif "server_epochs" in settings:
         details.append(f"{settings['server_epochs']} epochs")
     if "mu" in settings:
         details.append(f"μ = {settings['mu']:g}")
+    details += [str(settings["patch"])] if "patch" in settings else []
+    details += [f"averaged at {settings['average']:g}"] if "average" in settings else []
     return names.get(method, title(method)) + (f" ({', '.join(details)})" if details else "")
 
 
@@ -90,7 +92,8 @@ def table_of(cell: Result) -> tuple[Any, ...]:
 
 def _belongs(cell: Result, key: tuple[Any, ...]) -> bool:
     settings = cell["settings"]
-    return all(settings[name] == value for name, value in zip(SHARED, key, strict=True) if name in settings)
+    absent = () if "clients" in settings else ("clients", "epochs")  # the ceiling has no clients
+    return all(settings.get(name) == value for name, value in zip(SHARED, key, strict=True) if name not in absent)
 
 
 def _place(cell: Result) -> tuple[int, str, int, int]:

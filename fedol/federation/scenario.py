@@ -24,7 +24,7 @@ class Scenario:
         self.config = config
         self.device = resolve_device(config.device)
         self.dataset = dataset or load(config.dataset, config.data_dir)
-        self.data: Split = split(self.dataset, config.public, config.seed)
+        self.data: Split = split(self.dataset, config.public, config.seed, config.development)
         self.public: Tensor = torch.from_numpy(self.data.public)  # one tensor: an engine keeps one copy on its device
         classes = self.dataset.classes
         self.shares = partition(self.data.private.y, config.partition, config.clients, config.seed, len(classes))

@@ -9,8 +9,10 @@ from fedol.methods.fedet import fedet
 from fedol.methods.fedhkt import agreeing, fedhkt
 from fedol.methods.fedkt import fedkt
 from fedol.methods.fedol import FedOL, Restarted, without_labels
+from fedol.methods.fedol_plus import FedOLPlus
 from fedol.methods.mine import mine, mine_hard
 from fedol.methods.mixture import mixture
+from fedol.methods.pooled import pooled, pooled_free, pooled_uniform
 from fedol.methods.teacher import Distillation, Method, Targets, Teacher, everywhere
 
 __all__ = [
@@ -40,11 +42,15 @@ METHODS: dict[str, Method] = {
     "fedet": fedet,
     "mine": mine,
     "mine-hard": mine_hard,
+    "fedol+": FedOLPlus,
+    "pooled": pooled,
+    "pooled-uniform": pooled_uniform,
+    "pooled-free": pooled_free,
     "fedkt": fedkt,  # on the knowledge of its own client side, ``fedkt.students``
 }
 
 # Those of them that vote and train several times; every other trains its server once.
-ITERATED = ("fedol", "fedol-tau0", "fedol-reinit")
+ITERATED = ("fedol", "fedol-tau0", "fedol-reinit", "fedol+")
 
 # Averages of the clients' weights.
 PARAMETER_METHODS: dict[str, ParameterMethod] = {
@@ -75,6 +81,10 @@ TITLES = {
     "fedol-tau0": "FedOL, τ = 0",
     "fedol-reinit": "FedOL, restarted each iteration",
     "mixture": "λ mixture",
+    "fedol+": "FedOL+",
+    "pooled": "Pooled logits",
+    "pooled-uniform": "Pooled logits, uniform prior",
+    "pooled-free": "Pooled logits, no prior",
 }
 
 

@@ -18,10 +18,28 @@ class Batches:
         self._mean = torch.tensor(normalise.mean, device=device)
         self._std = torch.tensor(normalise.std, device=device)
 
-    def __call__(self, index: Tensor, view: Tensor | None) -> Tensor:
-        """Normalised float32 [n, C, H, W] of the images ``index``, each seen as ``view`` says (see ``Job.views``)."""
+    def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
+        """Normalised float32 [n, C, H, W] of the images ``index``, each seen as ``view`` says (see ``Job.views``).
+
+        A ``patch`` (see ``Job.patches``) is filled from the other image, in the same view, or with the mean colour.
+        """
+        images = self._normalised(index, view)
+        if patch is not None:
+            fill = self._normalised(patch[:, 0], view) if mix else torch.zeros((), device=index.device)
+            images = torch.where(self._within(patch), fill, images)
+        return images.permute(0, 3, 1, 2)
+
+    def _normalised(self, index: Tensor, view: Tensor | None) -> Tensor:
         pixels = self.pixels[index] if view is None else self._augmented(index, view)
-        return ((pixels.float() / 255 - self._mean) / self._std).permute(0, 3, 1, 2)
+        return (pixels.float() / 255 - self._mean) / self._std
+
+    def _within(self, patch: Tensor) -> Tensor:
+        """Where each image's box is, bool [n, H, W, 1]."""
+        height, width = self.pixels.shape[1:3]
+        row = torch.arange(height, device=patch.device)[:, None]
+        column = torch.arange(width, device=patch.device)
+        top, bottom, left, right = (side[:, None, None] for side in patch[:, 1:].unbind(1))
+        return ((row >= top) & (row < bottom) & (column >= left) & (column < right))[..., None]
 
     def _augmented(self, index: Tensor, view: Tensor) -> Tensor:
         """A reflect-padded crop and a flip are one gather: only the row and column numbers differ per sample."""

@@ -110,6 +110,8 @@ class Session:
         size = job.recipe.batch_size
         self._host_orders = [torch.empty(job.samples, dtype=torch.int64).pin_memory() for _ in range(AHEAD + 1)]
         self._host_views = [torch.empty(job.samples, 3, dtype=torch.int64).pin_memory() for _ in range(AHEAD + 1)]
+        self._host_patches = [torch.empty(job.samples, 5, dtype=torch.int64).pin_memory() for _ in range(AHEAD + 1)]
+        self._host_paces = [torch.empty(job.pace(1).shape).pin_memory() for _ in range(AHEAD + 1)]
         self._host_losses = torch.empty(AHEAD + 1).pin_memory()
         self._events = [torch.cuda.Event() for _ in range(AHEAD + 1)]  # type: ignore[no-untyped-call]
         self._steps = [size] * (job.samples // size) + ([job.samples % size] if job.samples % size else [])
@@ -146,7 +148,12 @@ class Session:
                 self._host_orders[slot].copy_(self.job.order(self._launched + 1))
                 if self.job.recipe.augment:
                     self._host_views[slot].copy_(self.job.views(self._launched + 1))
-                self._step.new_epoch(self._host_orders[slot], self._host_views[slot])
+                if self.job.recipe.patch != "none":
+                    self._host_patches[slot].copy_(self.job.patches(self._launched + 1))
+                self._host_paces[slot].copy_(self.job.pace(self._launched + 1))
+                self._step.new_epoch(
+                    self._host_orders[slot], self._host_views[slot], self._host_patches[slot], self._host_paces[slot]
+                )
             self._step.replay(self._steps[self._position])
             self._position += 1
             if self._position == len(self._steps):
@@ -179,6 +186,9 @@ class Session:
 
     def outcome(self) -> Fit:
         """What became of the job; its weights are complete."""
+        if not self._error:
+            with torch.cuda.stream(self._stream):
+                self._step.finish()
         self._stream.synchronize()
         self._count_batches()
         return Fit(self.job, tuple(self._losses), time.perf_counter() - self._started, PATH, self._error or None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,13 +11,17 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from fedol.errors import InputError
+from fedol.errors import InputError, unknown
 from fedol.seeding import derive
 from fedol.training.snapshot import Snapshot
 
 ALL_CORES = 0
 # A kernel over fewer pixels than this ends before a second thread has begun (measured: benchmarks/training.py).
 PIXELS_WORTH_A_SECOND_THREAD = 16_384
+
+PATCHES = ("none", "cutout", "cutmix")
+SCHEDULES = ("constant", "cosine", "one-cycle")
+WARM_UP = 0.2  # the share of a one-cycle training in which the learning rate rises
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,9 @@ class Recipe:
     lr: float = 1e-3
     weight_decay: float = 0.0  # L2, added to the gradient as Adam does
     augment: bool = False  # random flip and reflect-padded crop, per sample
+    patch: str = "none"  # cutout: a grey square in every image; cutmix: in half of them a box of another one
+    schedule: str = "constant"  # of the learning rate: cosine falls to 0; one-cycle rises first, for a fifth of the way
+    average: float = 0.0  # the decay per step of a running average of the weights, which then are the result
     proximal: float = 0.0  # FedProx's μ: adds (μ/2)‖w − w₀‖², w₀ being the weights the training starts from
 
     def __post_init__(self) -> None:
@@ -37,6 +45,22 @@ class Recipe:
             )
         if not 0 < self.lr < float("inf"):
             raise InputError(f"lr must be a positive number, but is {self.lr}.")
+        if self.patch not in PATCHES:
+            raise unknown("patch", self.patch, PATCHES)
+        if self.schedule not in SCHEDULES:
+            raise unknown("schedule", self.schedule, SCHEDULES)
+        if not 0 <= self.average < 1:
+            raise InputError(f"average must lie in [0, 1), but is {self.average}.")
+
+    def rate(self, progress: float) -> float:
+        """The learning rate when this share of the training is done."""
+        if self.schedule == "constant":
+            return self.lr
+        if self.schedule == "one-cycle":
+            if progress < WARM_UP:
+                return self.lr * progress / WARM_UP
+            progress = (progress - WARM_UP) / (1 - WARM_UP)
+        return self.lr * (1 + math.cos(math.pi * progress)) / 2
 
 
 @dataclass(frozen=True)
@@ -86,14 +110,19 @@ class Job:
     @property
     def threads(self) -> int:
         """CPU threads: fixed by the job alone, whatever runs beside it: they can change the last bit of a sum."""
-        height, width = self.images.shape[-2:]
-        pixels = min(self.recipe.batch_size, len(self.images)) * height * width
+        pixels = min(self.recipe.batch_size, len(self.images)) * self.pixels
         return ALL_CORES if self.alone and pixels >= PIXELS_WORTH_A_SECOND_THREAD else 1
 
     @property
     def samples(self) -> int:
         """Images per epoch: a trailing batch of one is left out, because batch norm has no variance for it."""
         return len(self.images) - (len(self.images) % self.recipe.batch_size == 1)
+
+    @property
+    def pixels(self) -> int:
+        """Of one image."""
+        height, width = self.images.shape[-2:]
+        return height * width
 
     def order(self, epoch: int) -> Tensor:
         """The images of an epoch in their order, shuffled by a generator of this job and epoch alone."""
@@ -104,6 +133,31 @@ class Job:
         """How each of them is augmented, int64 [samples, 3]: rows and columns to shift by, and whether to flip."""
         generator = torch.Generator().manual_seed(derive(self.seed, "augment", epoch))
         return torch.stack([torch.randint(high, (self.samples,), generator=generator) for high in (9, 9, 2)], 1)
+
+    def patches(self, epoch: int) -> Tensor:
+        """The box pasted into each, int64 [samples, 5]: the image it is from, then its top, bottom, left and right.
+
+        Cutout: half as long and wide as the image, and clipped at its border. Cutmix: of any share of the image, and
+        empty for half of them.
+        """
+        generator = torch.Generator().manual_seed(derive(self.seed, "patch", epoch))
+        sides = torch.tensor(self.images.shape[-2:])
+        other = torch.randint(len(self.images), (self.samples, 1), generator=generator)
+        centre = torch.rand(self.samples, 2, generator=generator) * sides
+        area, coin = torch.rand(2, self.samples, 1, generator=generator)
+        share = torch.full_like(area, 0.5) if self.recipe.patch == "cutout" else area.sqrt() * (coin < 0.5)
+        low = (centre - share * sides / 2).round().clamp_min(0).long()
+        high = (centre + share * sides / 2).round().long().minimum(sides)
+        return torch.cat([other, torch.stack([low, high], 2).flatten(1)], 1)
+
+    def pace(self, epoch: int) -> Tensor:
+        """Per step of an epoch, float32 [steps, 2]: the learning rate, and the newest weights' share in the average."""
+        steps = -(-self.samples // self.recipe.batch_size)
+        done = [(epoch - 1) * steps + step for step in range(steps)]
+        rates = [self.recipe.rate(number / (self.recipe.epochs * steps)) for number in done]
+        return torch.tensor(
+            [[rate, max(1 - self.recipe.average, 1 / (n + 1))] for rate, n in zip(rates, done, strict=True)]
+        )
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from fedol.seeding import derive
+from fedol.training.average import Average
 from fedol.training.batch import Batches
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
+from fedol.training.loss import batch_loss
 from fedol.training.share import Whole
 from fedol.training.snapshot import Snapshot, adam_moments
 
@@ -45,15 +47,16 @@ def _train(
     job: Job, net: nn.Module, device: torch.device, on_epoch: OnEpoch, stop: Event, share: Whole, seeded: bool
 ) -> Fit:
     started = time.perf_counter()
-    recipe, model = job.recipe, job.model
+    recipe, model, mix = job.recipe, job.model, job.recipe.patch == "cutmix"
     batches, targets = Batches(job.images, job.normalise, device), job.targets.to(device)
     parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     start = [p.detach().clone() for p in parameters] if recipe.proximal else []
     fused = device.type in ("cpu", "cuda")
     optimiser = torch.optim.Adam(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused)
+    average = Average(model) if recipe.average else None
     losses: list[float] = []
     if job.resume:
-        job.resume.restore(model, adam_moments(model, optimiser))
+        job.resume.restore(model, adam_moments(model, optimiser), average)
         losses += job.resume.losses
 
     def outcome(error: str | None = None) -> Fit:
@@ -62,28 +65,37 @@ def _train(
     for epoch in range(len(losses) + 1, recipe.epochs + 1):
         total = torch.zeros((), device=device)
         order = torch.split(job.order(epoch).to(device), recipe.batch_size)
-        views = torch.split(job.views(epoch).to(device), recipe.batch_size) if recipe.augment else [None] * len(order)
+        nothing = [None] * len(order)
+        views = torch.split(job.views(epoch).to(device), recipe.batch_size) if recipe.augment else nothing
+        patches = torch.split(job.patches(epoch).to(device), recipe.batch_size) if recipe.patch != "none" else nothing
         with _seeded(job, epoch, device) if seeded else nullcontext():
-            for index, view in zip(order, views, strict=True):
+            for index, view, patch, pace in zip(order, views, patches, job.pace(epoch), strict=True):
                 if stop.is_set():
                     return outcome(f"{job.name} was stopped.")
                 mine = share.part(len(index))
-                logits = net(batches(index[mine], None if view is None else view[mine]))
-                loss = share.loss(logits, targets[index[mine]], len(index))
+                own = index[mine]
+                seen, cut = (None if table is None else table[mine] for table in (view, patch))
+                logits = net(batches(own, seen, cut, mix))
+                mean = batch_loss(logits, targets, own, cut if mix else None, job.pixels)
+                loss = share.weighed(mean, len(own), len(index))
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
                 if recipe.proximal:
                     pull(parameters, start, recipe.proximal)
+                if recipe.schedule != "constant":
+                    optimiser.param_groups[0]["lr"] = pace[0].item()
                 optimiser.step()
+                if average:
+                    average.update(pace[1].to(device))
                 total += loss.detach() * len(index)
         losses.append(share.total(total).item() / job.samples)
         if not math.isfinite(losses[-1]):
-            return outcome(
-                f"{job.name} diverged: its loss is {losses[-1]} in epoch {epoch}; try a smaller learning rate."
-            )
+            return outcome(diverged(job, epoch, losses[-1]))
         if job.checkpoint:
-            job.checkpoint(Snapshot.take(model, adam_moments(model, optimiser), losses))
+            job.checkpoint(Snapshot.take(model, adam_moments(model, optimiser), losses, average))
         on_epoch(Epoch(job, epoch, losses[-1], job.samples))
+    if average:
+        average.apply()
     return outcome()
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
@@ -29,9 +28,9 @@ class Whole:
         """The samples of a batch that are this process's."""
         return slice(None)
 
-    def loss(self, logits: Tensor, targets: Tensor, size: int) -> Tensor:
-        """The loss of this part of a batch of ``size``, such that the processes' gradients average to the batch's."""
-        return F.cross_entropy(logits, targets)
+    def weighed(self, mean: Tensor, count: int, size: int) -> Tensor:
+        """The mean loss of ``count`` samples in a batch of ``size``, so that the processes' average is the batch's."""
+        return mean
 
     def total(self, loss: Tensor) -> Tensor:
         """A sum of losses, over all processes."""
@@ -64,12 +63,14 @@ class Part(Whole):
         begin = self.rank * each + min(self.rank, left)
         return slice(begin, begin + each + (self.rank < left))
 
-    def loss(self, logits: Tensor, targets: Tensor, size: int) -> Tensor:
+    def weighed(self, mean: Tensor, count: int, size: int) -> Tensor:
         """DistributedDataParallel divides by the number of processes, so multiply by it here."""
-        return F.cross_entropy(logits, targets, reduction="sum") * (self.world / size)
+        if not count:  # the mean of nothing is no number, but this process must take part in the step
+            mean = mean.nan_to_num()
+        return mean * (count * self.world / size)
 
     def total(self, loss: Tensor) -> Tensor:
-        """Summed, and without the factor of ``loss``."""
+        """Summed, and without the factor of ``weighed``."""
         dist.all_reduce(loss)
         return loss / self.world
 

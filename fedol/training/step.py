@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from fedol.models.overlap import weight_gradients_on
+from fedol.training.average import Average
 from fedol.training.batch import Batches
 from fedol.training.job import Job
 from fedol.training.loop import pull
+from fedol.training.loss import batch_loss
 from fedol.training.snapshot import Moments, Snapshot
 from fedol.training.weights import Weights
 
@@ -39,11 +40,17 @@ class Step:
         self._targets = job.targets.to(device, copy=True)
         self._order = torch.zeros(job.samples, dtype=torch.int64, device=device)
         self._views = torch.zeros(job.samples, 3, dtype=torch.int64, device=device)
+        self._patches = torch.zeros(job.samples, 5, dtype=torch.int64, device=device)
+        self._pace = torch.zeros(-(-job.samples // job.recipe.batch_size), 2, device=device)
+        self._pixels = job.pixels
         self._next = torch.zeros(1, dtype=torch.int64, device=device)  # the device itself knows which batch is next
         self._start = [self._weights.flat.detach().clone()]
         self.loss = torch.zeros(1, device=device)  # summed over the samples of the epoch
-        rate, decay = torch.tensor(job.recipe.lr, device=device), job.recipe.weight_decay
-        self._adam = torch.optim.Adam([self._weights.flat], lr=rate, weight_decay=decay, fused=True, capturable=True)
+        self._average = Average(self._model) if job.recipe.average else None  # its tensors are views of the weights
+        self._rate, decay = torch.tensor(job.recipe.lr, device=device), job.recipe.weight_decay
+        self._adam = torch.optim.Adam(
+            [self._weights.flat], lr=self._rate, weight_decay=decay, fused=True, capturable=True
+        )
         full, rest = min(job.recipe.batch_size, job.samples), job.samples % job.recipe.batch_size
         self._graphs = self._captured([full, rest] if 0 < rest < full else [full], device)
 
@@ -75,18 +82,28 @@ class Step:
         """One step on ``size`` samples."""
         place = self._next + torch.arange(size, device=self._next.device)
         index = self._order[place]
-        images = self._batches(index, self._views[place] if self._recipe.augment else None)
+        recipe, mix = self._recipe, self._recipe.patch == "cutmix"
+        patch = self._patches[place] if recipe.patch != "none" else None
+        images = self._batches(index, self._views[place] if recipe.augment else None, patch, mix)
         self._weights.refresh()
         with torch.autocast("cuda", torch.bfloat16), weight_gradients_on(self._side):
             logits = functional_call(self._model, self._weights.by_name, (images,))
-        loss = F.cross_entropy(logits.float(), self._targets[index])
+        loss = batch_loss(logits.float(), self._targets, index, patch if mix else None, self._pixels)
         self._weights.backward(loss, self._side)
         if self._recipe.proximal:
             pull([self._weights.flat], self._start, self._recipe.proximal)
+        if recipe.schedule != "constant":
+            self._rate.copy_(self._now()[0])
         self._adam.step()
+        if self._average:
+            self._average.update(self._now()[1])
         with torch.no_grad():
             self.loss += loss * size
             self._next += size
+
+    def _now(self) -> Tensor:
+        """This step's row of ``Job.pace``."""
+        return self._pace[self._next // self._recipe.batch_size][0]
 
     def reset(self, job: Job) -> None:
         """Another job with this model: new targets, and Adam as on the first day."""
@@ -97,7 +114,7 @@ class Step:
         self._start[0].copy_(self._weights.flat.detach())
         if job.resume:
             with torch.no_grad():
-                job.resume.restore(self._model, self._moments())
+                job.resume.restore(self._model, self._moments(), self._average)
         self._batches_before = [counter.clone() for counter in _batch_counters(self._model)]
 
     def _moments(self) -> Moments:
@@ -108,19 +125,27 @@ class Step:
 
     def snapshot(self, losses: Sequence[float]) -> Snapshot:
         """The state between two epochs."""
-        return Snapshot.take(self._model, self._moments(), losses)
+        return Snapshot.take(self._model, self._moments(), losses, self._average)
 
-    def new_epoch(self, order: Tensor, views: Tensor) -> None:
-        """The order of an epoch's samples, from pinned memory."""
+    def new_epoch(self, order: Tensor, views: Tensor, patches: Tensor, pace: Tensor) -> None:
+        """The order of an epoch's samples and what else changes with it, from pinned memory."""
         self._order.copy_(order, non_blocking=True)
         if self._recipe.augment:
             self._views.copy_(views, non_blocking=True)
+        if self._recipe.patch != "none":
+            self._patches.copy_(patches, non_blocking=True)
+        self._pace.copy_(pace, non_blocking=True)
         self._next.zero_()
         self.loss.zero_()
 
     def replay(self, size: int) -> None:
         """Queue one step."""
         self._graphs[size].replay()
+
+    def finish(self) -> None:
+        """After the last epoch: the averaged weights, where there are some, take the place of the last ones."""
+        if self._average:
+            self._average.apply()
 
     def count_batches(self, steps: int) -> None:
         """Set the norms' batch counters, which no step moves: nothing reads them, and each would be a kernel a step."""

@@ -58,3 +58,15 @@ def test_statistics_are_of_the_private_images_only():
 def test_a_public_set_out_of_range_says_the_limit(public):
     with pytest.raises(InputError, match=r"1 to 9 samples.*change --public"):
         split(numbered(10), public, 0)
+
+
+def test_a_development_set_is_taken_from_the_private_images_and_takes_the_tests_place():
+    plain, tuned = split(numbered(500), 50, 3), split(numbered(500), 50, 3, development=100)
+    assert np.array_equal(positions(plain.public), positions(tuned.public))
+    held, private = positions(tuned.test.x), positions(tuned.private.x)
+    assert (len(held), len(private)) == (100, 350)
+    assert set(held) | set(private) == set(positions(plain.private.x))
+    assert not np.array_equal(held, positions(split(numbered(500), 50, 4, development=100).test.x))
+    for wrong in (-1, 450):
+        with pytest.raises(InputError, match=r"development must lie in 0\.\.449"):
+            split(numbered(500), 50, 3, development=wrong)

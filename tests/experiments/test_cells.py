@@ -10,6 +10,7 @@ from fedol.experiments.cells import CEILING, ENSEMBLE, ONE_ROUND, Cell
 from fedol.experiments.spec import Spec
 
 PAPER = configure("paper")
+HASH_BEFORE_THEM = "92bfa2831d8aeb9c"
 
 
 def cell(method, **changes):
@@ -38,10 +39,30 @@ def cell(method, **changes):
         ("fedol", {"device": "cpu"}, False),
         ("fedol", {"data_dir": "/elsewhere"}, False),
         ("fedkt", {"epochs": 10}, True),
+        ("fedol", {"rho": 0.3}, True),
+        ("fedol+", {"rho": 0.3}, False),  # it finds its own
+        ("fedol+", {"tau": 0.3}, True),
+        ("pooled", {"tau": 0.3}, False),
+        ("local", {"augment": True}, True),
+        ("local", {"development": 100}, True),
+        ("feddf", {"schedule": "cosine"}, True),
+        ("feddf", {"patch": "cutmix"}, True),
+        ("feddf", {"average": 0.9}, True),
+        ("local", {"patch": "cutmix", "average": 0.9}, False),  # the server's
     ],
 )
 def test_only_what_matters_enters_the_hash(method, change, matters):
     assert (cell(method).hash != cell(method, **change).hash) == matters
+
+
+def test_servers_trained_otherwise_share_their_clients():
+    best = configure("best")
+    same = [Cell.of("fedol+", replace(best, **change)).clients for change in ({}, {"patch": "none"}, {"average": 0.0})]
+    assert len(set(same)) == 1 != len({same[0], Cell.of("fedol+", replace(best, augment=False)).clients})
+
+
+def test_settings_that_were_added_later_change_no_earlier_hash():
+    assert cell("fedol").hash == HASH_BEFORE_THEM
 
 
 def test_knowledge_methods_share_their_clients_and_others_have_their_own():

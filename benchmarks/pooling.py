@@ -1,0 +1,172 @@
+"""Ways to pool ten real clients' predictions, scored on the public set: balanced, long-tailed, with one bad client.
+
+    python benchmarks/pooling.py --json benchmarks/results/pooling.json
+
+Labels are read for two things only: to build a long-tailed public set (class r of a random order keeps RATIO^(−r/99) of
+its images) and to score, the column "true prior" included: a ceiling that no method may use. The seeds of the long tails here (3 to 7) are not those that the pooling was developed on
+(0 to 2). A bad client takes the place of one of the ten: logits of noise times 20, or its classes permuted.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from _record import table, write
+from torch import Tensor
+
+from fedol import methods
+from fedol.evaluation import summary_statistics
+from fedol.knowledge import Knowledge
+from fedol.methods import Distillation
+from fedol.methods.fedol_plus import FedOLPlus
+from fedol.methods.pooled import gathered
+from fedol.pooling import balanced
+from fedol.seeding import derive, numpy_generator
+from fedol.voting import Ballots, baseline_count
+
+FILES = ("dirichlet-1_plain", "dirichlet-0.05_plain", "classes-20_plain", "dirichlet-0.05_augmented")
+METHODS = ("feddf", "feddf-probs", "mixture", "mine")
+SHORT = ("logit mean", "prob mean", "λ mixture", "MinE", "A unbounded", "A", "D", "ours", "true prior")
+SEEDS = (3, 4, 5, 6, 7)
+Case = tuple[list[Knowledge], Tensor]
+
+
+def cases(logits: Tensor, labels: Tensor, seeds: tuple[int, ...]) -> Iterator[tuple[str, int, Case]]:
+    """Every scenario as (name, seed, the clients and the truth)."""
+    yield "balanced", 0, (clients(logits), labels)
+    for seed in seeds:
+        for ratio in (10, 50):
+            index = long_tail(labels, ratio, seed)
+            yield f"1:{ratio} tail", seed, (clients(logits[:, index]), labels[index])
+        victim = seed % len(logits)
+        generator = torch.Generator().manual_seed(derive(seed, "bad client"))
+        for name in ("noise", "permuted"):
+            bad = logits.clone()
+            if name == "noise":
+                bad[victim] = 20 * torch.randn(bad[victim].shape, generator=generator)
+            else:
+                bad[victim] = bad[victim][:, torch.randperm(bad.shape[2], generator=generator)]
+            yield name, seed, (clients(bad), labels)
+        kept = [k for k in range(len(logits)) if k != victim]
+        yield "absent", seed, (clients(logits[kept]), labels)
+
+
+def clients(logits: Tensor) -> list[Knowledge]:
+    return [Knowledge.from_logits(one) for one in logits]
+
+
+def long_tail(labels: Tensor, ratio: int, seed: int) -> Tensor:
+    """Positions of a long-tailed subset: every class keeps at least one image."""
+    generator, y = numpy_generator(seed, "long tail"), labels.numpy()
+    order, kept = generator.permutation(int(y.max()) + 1), []
+    for rank, c in enumerate(order):
+        mine = np.flatnonzero(y == c)
+        kept.append(generator.choice(mine, max(1, round(len(mine) * ratio ** (-rank / (len(order) - 1)))), False))
+    return torch.from_numpy(np.sort(np.concatenate(kept)))
+
+
+def percent(right: Tensor) -> float:
+    return 100 * right.double().mean().item()
+
+
+def unbounded(known: list[Knowledge]) -> Tensor:
+    """A as first measured, every client at its own scale: Σ_k w_k z_k + b."""
+    log_p = torch.stack([client.log_probs.double() for client in known])
+    weight = log_p.exp().mean(1).sqrt()
+    scores = (weight[:, None] * (log_p - log_p.mean(2, keepdim=True))).sum(0) / weight.sum(0)
+    return balanced(scores, torch.full_like(scores[0], 1 / scores.shape[1]))
+
+
+def labelled(case: Case, pooled: Tensor, mixture: Tensor) -> dict[str, float]:
+    """Pseudo-labels: Algorithm 1 at ρ = .1, as many of the surest by λ and by the pool, and as many as FedOL+ takes."""
+    known, truth = case
+    ballots = Ballots()
+    for client in known:
+        ballots.add(client.probabilities())
+    voted = ballots.elect(baseline_count(0.1, len(truth))).labels
+    covered = voted >= 0
+    count = int(covered.sum())
+
+    def top(soft: Tensor, n: int) -> float:
+        surest = soft.max(1).values.argsort(descending=True, stable=True)[:n]
+        return percent(soft[surest].argmax(1) == truth[surest])
+
+    rho = FedOLPlus(known, Distillation()).rho
+    return {
+        "coverage": percent(covered),
+        "algorithm 1": percent(voted[covered] == truth[covered]),
+        "top by λ": top(mixture, count),
+        "top by ours": top(pooled, count),
+        "fedol+ coverage": 100 * rho,
+        "fedol+": top(pooled, int(rho * len(truth))),
+    }
+
+
+def study(folder: Path, name: str, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Every number of one file of predictions: its value per scenario and seed, summarised."""
+    held = np.load(folder / f"{name}.npz")
+    logits = torch.from_numpy(held["public_logits"].astype(np.float32))
+    labels = torch.from_numpy(held["public_labels"].astype(np.int64))
+    found: dict[str, dict[str, list[float]]] = {}
+    for scenario, _, case in cases(logits, labels, seeds):
+        here = found.setdefault(scenario, {})
+        pool = gathered(case[0])
+        soft = {m: methods.find(m)(case[0], Distillation()).targets(1, None).soft for m in METHODS}
+        soft |= {
+            "A unbounded": unbounded(case[0]),
+            "A": pool.uniform().soft,
+            "D": pool.prior_free().soft,
+            "pooled": pool.pooled().soft,
+        }
+        counts = torch.bincount(case[1], minlength=logits.shape[2]).double() + 0.5
+        soft["true prior"] = pool.balanced_to(counts / counts.sum()).soft  # what a perfect estimate would give
+        values = {short: percent(soft[m].argmax(1) == case[1]) for m, short in zip(soft, SHORT, strict=True)}
+        if scenario in ("balanced", "1:50 tail"):
+            labels_of = labelled(case, soft["pooled"], soft["mixture"])
+            values |= {f"labels: {key}": value for key, value in labels_of.items()}
+        for key, value in values.items():
+            here.setdefault(key, []).append(value)
+    return [
+        {"file": name, "scenario": scenario, "quantity": key, **summary_statistics(values), "values": values}
+        for scenario, quantities in found.items()
+        for key, values in quantities.items()
+    ]
+
+
+def main() -> None:
+    """Score everything, print the tables, write the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data" / "predictions")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    results = [row for name in FILES for row in study(options.data, name, tuple(options.seeds))]
+    cell = {(r["file"], r["scenario"], r["quantity"]): r for r in results}
+    scenarios = list(dict.fromkeys(r["scenario"] for r in results))
+
+    def shown(*key: str) -> str:
+        row = cell[key]
+        return f"{row['mean']:.1f}" + (f" ±{row['std']:.1f}" if row["n"] > 1 else "")
+
+    table(
+        ["clients", "public set", *SHORT],
+        [[name, scenario, *(shown(name, scenario, q) for q in SHORT)] for name in FILES for scenario in scenarios],
+    )
+    print()
+    kinds = [q for (f, s, q) in cell if q.startswith("labels") and f == FILES[0] and s == "balanced"]
+    table(
+        ["clients", "public set", *(kind.removeprefix("labels: ") for kind in kinds)],
+        [[n, s, *(shown(n, s, kind) for kind in kinds)] for n in FILES for s in ("balanced", "1:50 tail")],
+    )
+    if options.json:
+        write(options.json, seed=options.seeds[0], settings={"seeds": options.seeds, "files": FILES}, results=results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""FedOL+: pooled soft targets, and pseudo-labels only as far as halves of the clients would agree on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from fedol.knowledge import Knowledge
+from fedol.methods.teacher import Distillation, Targets
+from fedol.objective import with_labels
+from fedol.pooling import TINY, Pool
+from fedol.voting import PseudoLabels
+
+
+class FedOLPlus:
+    """Hears every client once. The target is the pool's plus τ on its class, for the ⌊ρN⌋ samples it is surest of.
+
+    ρ is the share of the public set on which two halves of the clients, each pooled on its own, predict the same
+    class: found without labels, and low where the clients know too little of each other's classes to check on each
+    other. From the second iteration on the server is one more member of the pool.
+    """
+
+    def __init__(self, knowledge: Iterable[Knowledge], settings: Distillation) -> None:
+        self.iterations = settings.iterations
+        self._tau = settings.tau
+        self._pool, halves = Pool(), (Pool(), Pool())
+        for number, client in enumerate(knowledge):
+            self._pool.add(client.log_probs)
+            halves[number % 2].add(client.log_probs)
+        self.rho = _agreement(*halves) if len(halves[1]) else 0.0  # one client has nobody to agree with
+
+    def targets(self, iteration: int, server: Tensor | None) -> Targets:
+        """The pool's target of this iteration, with its surest labels."""
+        pool = self._pool if server is None else self._pool.including(server.clamp_min(TINY).log())
+        soft = pool.pooled().soft
+        confidence, label = soft.max(1)
+        sure = confidence.argsort(descending=True, stable=True)[: int(self.rho * len(soft))]
+        labels = torch.full_like(label, -1).scatter(0, sure, label[sure])
+        score = torch.full_like(confidence, -1.0).scatter(0, sure, confidence[sure])
+        record = {
+            "rho": self.rho,
+            "coverage": len(sure) / len(soft),
+            "voters": float(len(pool)),
+            "score": confidence[sure].mean().item() if len(sure) else 0.0,
+        }
+        voters = torch.where(labels >= 0, len(pool), 0)
+        return Targets(with_labels(soft, labels, self._tau).float(), record, PseudoLabels(labels, score, voters))
+
+
+def _agreement(one: Pool, other: Pool) -> float:
+    same = one.pooled().soft.argmax(1) == other.pooled().soft.argmax(1)
+    return same.double().mean().item()

@@ -1,0 +1,32 @@
+"""Class-balanced logit pooling as a one-pass method, and its two pure forms (see ``fedol.pooling``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fedol.knowledge import Knowledge
+from fedol.methods.teacher import Distillation, Teacher, once
+from fedol.pooling import Pool
+
+
+def pooled(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """t = softmax((Σ_k w_k z_k + b) / T), b from the class prior estimated without labels."""
+    return once(gathered(knowledge).pooled().soft)
+
+
+def pooled_uniform(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """The same for a public set that is known to be balanced."""
+    return once(gathered(knowledge).uniform().soft)
+
+
+def pooled_free(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """Standardised scores without offsets: no prior is assumed."""
+    return once(gathered(knowledge).prior_free().soft)
+
+
+def gathered(knowledge: Iterable[Knowledge]) -> Pool:
+    """Everyone, heard once."""
+    pool = Pool()
+    for client in knowledge:
+        pool.add(client.log_probs)
+    return pool

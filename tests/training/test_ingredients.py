@@ -1,0 +1,178 @@
+"""Schedules, patches and averaged weights: each against a loop written out here, and off unless asked for."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fedol.errors import InputError
+from fedol.models import create
+from fedol.training import Job, Normalisation, Recipe, Snapshot, fit
+from fedol.training.batch import Batches
+from fedol.training.loss import batch_loss
+
+CPU = torch.device("cpu")
+NORMALISE = Normalisation((0.3,), (0.2,))
+GENERATOR = torch.Generator().manual_seed(0)
+IMAGES = torch.randint(256, (50, 1, 8, 8), dtype=torch.uint8, generator=GENERATOR)
+HARD = torch.randint(4, (50,), generator=GENERATOR)
+SOFT = torch.rand(50, 4, generator=GENERATOR)
+ALL = {"augment": True, "patch": "cutmix", "schedule": "one-cycle", "average": 0.9}
+
+
+def job(targets: Tensor = SOFT, seed: int = 3, **recipe: Any) -> Job:
+    module = create("cnn", classes=4, shape=(1, 8, 8), width=4, seed=seed)
+    return Job("it", module, IMAGES, targets, NORMALISE, Recipe(**{"epochs": 3, "batch_size": 16, **recipe}), seed)
+
+
+def train(task: Job) -> list[Tensor]:
+    (result,) = fit([task], CPU)
+    assert result.error is None
+    return [value.clone() for value in task.model.state_dict().values()]
+
+
+def plain_loop(task: Job) -> list[Tensor]:
+    """The same training from its tables, as one would write it first."""
+    recipe, model = task.recipe, task.model.to(memory_format=torch.channels_last).train()
+    optimiser = torch.optim.Adam(model.parameters(), lr=recipe.lr, fused=True)
+    batches, steps, averages = Batches(IMAGES, NORMALISE, CPU), 0, None
+    total = recipe.epochs * 4  # 16 + 16 + 16 + 2
+    for epoch in range(1, recipe.epochs + 1):
+        rows = torch.arange(50).split(recipe.batch_size)
+        order, views, patches = task.order(epoch), task.views(epoch), task.patches(epoch)
+        for row in rows:
+            x = batches(order[row], views[row] if recipe.augment else None).clone()
+            y = F.one_hot(task.targets, 4).float() if task.targets.dim() == 1 else task.targets
+            y = y[order[row]].clone()
+            for n, (other, top, bottom, left, right) in enumerate(patches[row].tolist()):
+                if recipe.patch == "cutout":
+                    x[n, :, top:bottom, left:right] = 0
+                if recipe.patch == "cutmix":
+                    view = views[row][n : n + 1] if recipe.augment else None
+                    theirs = batches(torch.tensor([other]), view)[0]
+                    x[n, :, top:bottom, left:right] = theirs[:, top:bottom, left:right]
+                    share = (bottom - top) * (right - left) / 64
+                    whole = F.one_hot(task.targets, 4).float() if task.targets.dim() == 1 else task.targets
+                    y[n] = (1 - share) * y[n] + share * whole[other]
+            done = steps / total
+            if recipe.schedule == "cosine":
+                rate = recipe.lr * 0.5 * (1 + math.cos(math.pi * done))
+            elif recipe.schedule == "one-cycle":
+                fall = 0.5 * (1 + math.cos(math.pi * (done - 0.2) / 0.8))
+                rate = recipe.lr * (done / 0.2 if done < 0.2 else fall)
+            else:
+                rate = recipe.lr
+            optimiser.param_groups[0]["lr"] = rate
+            optimiser.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimiser.step()
+            steps += 1
+            state = [value.clone() for value in model.state_dict().values()]
+            weight = max(1 - recipe.average, 1 / steps)
+            if averages is None:
+                averages = state
+            pairs = zip(averages, state, strict=True)
+            averages = [a + weight * (s - a) if s.is_floating_point() else s for a, s in pairs]
+    assert averages is not None
+    return averages if recipe.average else [value.clone() for value in model.state_dict().values()]
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"schedule": "cosine"},
+        {"schedule": "one-cycle"},
+        {"patch": "cutout"},
+        {"patch": "cutmix"},
+        {"patch": "cutmix", "augment": True},
+        {"average": 0.9},
+        ALL,
+    ],
+    ids=lambda recipe: "+".join(map(str, recipe.values())),
+)
+@pytest.mark.parametrize("targets", [HARD, SOFT], ids=["classes", "soft"])
+def test_equals_a_loop_written_out(recipe: dict[str, Any], targets: Tensor) -> None:
+    found, expected = train(job(targets, **recipe)), plain_loop(job(targets, **recipe))
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, atol=2e-4, rtol=1e-3)
+    # And the ingredient is no decoration: without it the weights are elsewhere.
+    without = train(job(targets))
+    assert max((a.double() - b).abs().max().item() for a, b in zip(found, without, strict=True)) > 2e-3
+
+
+def test_switched_off_they_draw_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = train(job())
+
+    def forbidden(self: Job, epoch: int) -> Tensor:
+        raise AssertionError("a table was drawn that nobody asked for")
+
+    monkeypatch.setattr(Job, "patches", forbidden)
+    monkeypatch.setattr(Job, "views", forbidden)
+    assert all(map(torch.equal, train(job(schedule="constant", patch="none", average=0.0)), expected))
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "one-cycle"])
+def test_a_schedule_ends_near_zero_and_reaches_the_rate(schedule: str) -> None:
+    task = job(schedule=schedule, epochs=40, lr=0.01)
+    rates = torch.cat([task.pace(epoch)[:, 0] for epoch in range(1, 41)])
+    assert rates.shape == (160,)
+    assert rates.max().item() == pytest.approx(0.01, rel=0.01) and 0 <= rates[-1] < 1e-5
+    assert (rates[:32].diff() > 0).all() if schedule == "one-cycle" else (rates.diff() < 0).all()
+    assert (rates[33:].diff() < 0).all()
+
+
+def test_an_average_begins_as_the_plain_mean() -> None:
+    assert job(average=0.75).pace(1)[:, 1].tolist() == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4])
+    assert job(average=0.75).pace(2)[:, 1].tolist() == pytest.approx([1 / 4] * 4)
+
+
+def test_patches_lie_within_the_image_and_are_drawn_per_epoch_and_job() -> None:
+    for patch in ("cutout", "cutmix"):
+        boxes = torch.cat([job(patch=patch).patches(epoch) for epoch in range(1, 41)])
+        other, top, bottom, left, right = boxes.unbind(1)
+        assert other.min() >= 0 and other.max() == 49
+        assert (top >= 0).all() and (left >= 0).all() and (bottom <= 8).all() and (right <= 8).all()
+        assert (top <= bottom).all() and (left <= right).all()
+        area = (bottom - top) * (right - left)
+        if patch == "cutout":
+            assert area.max() == 16 and area.min() >= 4
+        else:
+            assert 0.4 < (area == 0).double().mean() < 0.6 and area.max() > 40
+    assert torch.equal(job(patch="cutmix").patches(1), job(patch="cutmix").patches(1))
+    assert not torch.equal(job(patch="cutmix").patches(1), job(patch="cutmix").patches(2))
+    assert not torch.equal(job(patch="cutmix").patches(1), job(patch="cutmix", seed=4).patches(1))
+
+
+def test_the_loss_of_a_mixed_image_is_that_of_the_mixed_target() -> None:
+    logits = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+    index = torch.tensor([4, 7, 9])
+    patch = torch.tensor([[1, 0, 4, 0, 8], [2, 0, 0, 0, 0], [3, 0, 8, 0, 8]])  # half, nothing, all
+    mixed = torch.stack([(SOFT[4] + SOFT[1]) / 2, SOFT[7], SOFT[3]])
+    torch.testing.assert_close(batch_loss(logits, SOFT, index, patch, 64), F.cross_entropy(logits, mixed))
+    torch.testing.assert_close(batch_loss(logits, SOFT, index, None, 64), F.cross_entropy(logits, SOFT[index]))
+
+
+def test_a_training_that_was_interrupted_goes_on_exactly() -> None:
+    kept: list[Snapshot] = []
+    whole = job(epochs=4, **ALL)
+    expected = train(Job(**{**vars(whole), "checkpoint": kept.append}))
+    again = job(epochs=4, seed=3, **ALL)
+    nn.init.zeros_(next(again.model.parameters()))  # what it starts from comes from the snapshot
+    assert all(map(torch.equal, train(Job(**{**vars(again), "resume": kept[1]})), expected))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "sentence"),
+    [
+        ({"patch": "cutmax"}, "cutmix"),
+        ({"schedule": "cosin"}, "cosine"),
+        ({"average": 1.0}, r"average must lie in \[0, 1\)"),
+        ({"average": math.nan}, r"average must lie in \[0, 1\)"),
+    ],
+)
+def test_mistakes(recipe: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Recipe(**recipe)

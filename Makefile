@@ -19,7 +19,7 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# A link that leads nowhere, a menu without its page or a name without its docstring is an error.
+# A page that is in no menu, a link that leads nowhere or a name without its docstring is an error.
 docs: $(VENV)/.ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 

@@ -23,6 +23,7 @@ EXTRAS = {
     "onnx": ("models as ONNX files", "fedol[onnx]"),
     "onnxruntime": ("clients whose model is an ONNX file", "fedol[onnx]"),
     "cryptography": ("signed uploads", "fedol[signing]"),
+    "flwr": ("federations over a network, on Flower", "fedol[flower]"),
 }
 SIDE, LONG_ENOUGH = 1024, 0.2  # of the matrices that are multiplied to time a device, and for how many seconds
 

@@ -12,7 +12,11 @@ from rich.console import Console
 
 from fedol.cli.options import Json
 
-app = typer.Typer(help="A federation over a network, on Flower. See docs/deploy.md.", no_args_is_help=True)
+app = typer.Typer(
+    help="A federation over a network, on Flower. See docs/deploy.md.",
+    epilog="Example: fedol deploy new federation --clients 3 --host fedol.example.org",
+    no_args_is_help=True,
+)
 
 
 @app.command()

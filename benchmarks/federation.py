@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -74,7 +75,10 @@ def main() -> None:
                 assert one == two, "the engines differ"
             median = {engine: statistics.median(times) for engine, times in took.items()}
             wire = on_the_wire(sorted(outs["flower"].glob("clients/*.fedol")))
-            results.append({"clients": clients, "seconds": took, "median": median, "bytes_per_client": wire})
+            load = os.getloadavg()[1]  # of the last five minutes: other work on the machine is in every second here
+            results.append(
+                {"clients": clients, "seconds": took, "median": median, "bytes_per_client": wire, "load": load}
+            )
     rows = [
         [
             str(r["clients"]),
@@ -84,10 +88,11 @@ def main() -> None:
             f"{r['bytes_per_client']['payload']:,.0f}",
             f"{r['bytes_per_client']['reply']:,.0f}",
             f"{r['bytes_per_client']['question']:,.0f}",
+            f"{r['load']:.1f}",
         ]
         for r in results
     ]
-    table(["clients", "in process", "on Flower", "overhead", "payload", "reply", "question"], rows)
+    table(["clients", "in process", "on Flower", "overhead", "payload", "reply", "question", "load"], rows)
     if options.json:
         write(
             options.json,

@@ -43,6 +43,16 @@ def test_what_it_refuses(tiny: dict[str, Any], tmp_path: Path) -> None:
     assert wrong.returncode == 2 and "did you mean 'flower'" in wrong.stderr
 
 
+@pytest.mark.slow
+def test_more_than_the_machine_has_is_one_clear_sentence(tiny: dict[str, Any], tmp_path: Path) -> None:
+    options = [f"--{key.replace('_', '-')}={value}" for key, value in tiny.items()]
+    home = {**os.environ, "FLWR_HOME": str(tmp_path / "flower"), "PYTHONPATH": str(ROOT)}
+    wanted = ["--engine", "flower", "--client-cpus", "10000", "--out", tmp_path / "run"]
+    done = fedol("run", *options, *wanted, env=home)
+    assert done.returncode == 2 and "Ray could not run the clients with 10000 CPUs" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_flower_is_imported_only_where_it_is_used() -> None:
     program = "import sys, fedol, fedol.cli, fedol.federation.simulation, fedol.federation.flower.engine as e; "
     program += "assert not {'flwr', 'ray'} & set(sys.modules), sorted(sys.modules)"

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from fedol.config import configure
-from fedol.errors import FedolError, InputError
+from fedol.errors import FedolError, InputError, cause
 from fedol.federation import schemes
 from fedol.federation.engine import Engine, in_process
 from fedol.federation.flower import check_installed
@@ -43,7 +44,8 @@ def on_ray(cpus: float = 1.0, gpus: float = 0.0) -> Engine:
         raise InputError(f"A client needs a CPU share above 0 and a GPU share of at least 0, not {cpus} and {gpus}.")
 
     def engine(scheme: Scheme, clients: Sequence[int], folder: RunFolder, on_epoch: OnEpoch) -> list[str]:
-        if "@" in scheme.scenario.config.dataset:
+        here = scheme.scenario
+        if here.config.dataset == f"{here.dataset.name}@{here.dataset.fingerprint[:12]}":
             raise InputError("A dataset made in Python cannot travel to other processes; save it as an .npz file.")
         return _simulate(_job(scheme, clients), clients, folder, cpus, gpus) if clients else []
 
@@ -62,6 +64,7 @@ def _simulate(job: dict[str, Any], clients: Sequence[int], folder: RunFolder, cp
     from flwr.simulation import run_simulation
 
     failed: dict[int, str] = {}
+    broken = Event()
     client_app, server_app = ClientApp(), ServerApp()
     client_app.train()(train)
 
@@ -70,7 +73,7 @@ def _simulate(job: dict[str, Any], clients: Sequence[int], folder: RunFolder, cp
         from fedol.federation.flower.exchange import Exchange
 
         exchange, answered = Exchange(grid, {"job": json.dumps(job)}), 0
-        while answered < len(clients):
+        while answered < len(clients) and not broken.is_set():
             for _, answer in exchange.look():
                 answered += 1
                 _keep(answer, folder, failed)
@@ -78,8 +81,21 @@ def _simulate(job: dict[str, Any], clients: Sequence[int], folder: RunFolder, cp
 
     shares: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus}
     with _quiet():
-        run_simulation(server_app, client_app, len(clients), backend_config={"client_resources": shares})
+        try:
+            run_simulation(server_app, client_app, len(clients), backend_config={"client_resources": shares})
+        except Exception as error:  # Ray's and Flower's own
+            each = f"{cpus:g} CPUs and {gpus:g} GPUs"
+            raise FedolError(f"Ray could not run the clients with {each} each: {cause(_root(error))}.") from error
+        finally:
+            broken.set()  # the collection runs in a thread of its own and would wait for ever
     return [failed[k] for k in sorted(failed)]
+
+
+def _root(error: BaseException) -> Exception:
+    """What was at the beginning of a chain of exceptions: Flower wraps them in sentences that say nothing."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error if isinstance(error, Exception) else RuntimeError(str(error))
 
 
 def _keep(answer: dict[str, object] | str, folder: RunFolder, failed: dict[int, str]) -> None:
@@ -134,7 +150,7 @@ def _quiet() -> Iterator[None]:
     logger = logging.getLogger("flwr")
     level, before = logger.level, {key: os.environ.get(key) for key in _OFF}
     os.environ.update(_OFF)
-    logger.setLevel(logging.ERROR)
+    logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:

@@ -86,10 +86,11 @@ class Ballots:
 
     Algorithm 1 is the default. Two defences against models that claim too much (see ``fedol.robust.defence``):
     ``exact`` makes each model reliable on exactly ⌈ρN⌉ samples, where a tie at the baseline goes to the earlier sample
-    (a model of constant entropy would otherwise be reliable everywhere); ``cap`` bounds C², so that no model owns a class.
+    (a model of constant entropy would otherwise be reliable everywhere); ``cap`` bounds C² at so many
+    times the fair share 1/C, so that no model owns a class.
     """
 
-    def __init__(self, exact: bool = False, cap: float = 1.0) -> None:
+    def __init__(self, exact: bool = False, cap: float = math.inf) -> None:
         self._exact, self._cap = exact, cap
         self._ballots: list[Ballot] = []
         self._free: list[Ballot] = []  # storage for the next ballots
@@ -107,7 +108,7 @@ class Ballots:
             raise InputError(f"A model predicts {list(p.shape)}, the others {list(self._support.shape)}.")
         self._free = self._free or _blank(p)
         ballot = _fill(self._free.pop(), p, shannon(p) if nats is None else nats, self._exact)
-        ballot.confidence.clamp_(max=self._cap)
+        ballot.confidence.clamp_(max=self._cap / p.shape[1])
         self._ballots.append(ballot)
         self._support += p
 

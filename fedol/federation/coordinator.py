@@ -5,6 +5,7 @@ Every step leaves its artefact in the run folder (see ``fedol.runs``), here also
     task.json       which task, and where its folder is
     roster.json     who is in, who was refused and why
     clients/*.fedol copies of the accepted files
+    screening.json  which of them the server listens to, and why not to the others (with the defence "trust")
     MODEL_CARD.md   what the model is, for whoever gets it
 """
 
@@ -30,6 +31,7 @@ from fedol.federation.uploads import knowledge_files
 from fedol.files import read_json, write_atomically, write_json
 from fedol.report.federation import federation_summary
 from fedol.report.modelcard import model_card
+from fedol.robust.screening import screen
 from fedol.runs import RunFolder
 from fedol.server import Architecture, ServerModel, load
 from fedol.training import Normalisation, OnEpoch, drive, resolve_device
@@ -113,14 +115,29 @@ class Coordinator:
         if not done.exists():
             server = self._train(on_epoch)
             summary = federation_summary(self.task, self.config, self.roster, server, self.public, self._start, test)
+            summary["screening"] = self._screening()
             write_atomically(self.out / "MODEL_CARD.md", model_card(summary).encode())
             write_json(done, summary)
         summary = read_json(done)
         return dict(summary)
 
+    def _file(self, client: str) -> Path:
+        return self.out / "clients" / f"{client}.fedol"
+
+    def _screening(self) -> list[dict[str, Any]]:
+        """The verdict on every client; judged once, because it is part of what the run was made of."""
+        if not self.settings.defence.trust:
+            return []
+        kept = self.out / "screening.json"
+        if not kept.exists():
+            files = [self._file(name) for name in self.roster.clients]
+            write_json(kept, screen(knowledge_files(files, self.task)).as_json())
+        return list(read_json(kept))
+
     def _train(self, on_epoch: OnEpoch) -> ServerModel:
         """The method on the accepted files, client by client."""
-        files = [self.out / "clients" / f"{name}.fedol" for name in self.roster.clients]
+        left_out = {entry["client"] for entry in self._screening() if entry["left_out"]}
+        files = [self._file(name) for name in self.roster.clients if name not in left_out]
         start = load(self._start, self.config.server_model).module if self._start else None
         process = distillation(
             knowledge_files(files, self.task),

@@ -8,47 +8,81 @@ counted against what two clients *could* agree on: with n_j(c) the number of ima
     agreement = (same class − chance) / (possible − chance)
 
 It is 1 where they agree as far as their class counts let them, and 0 on average for a client whose classes have nothing
-to do with the images: one that is constant, random, or has its classes permuted. A pair that could agree on too few
-images says nothing about either. No label is needed, and of a client only its class per image is kept.
+to do with the images: one that is random, or has its classes permuted. It is counted on all images, and again on those
+that client k is surest of, because these are what a vote and a mixture listen to. A pair that could agree on too few
+images says nothing about either. No label is needed, and of a client only its class and its rank of entropy per image.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from fedol.arrays import exact
 from fedol.errors import InputError
+from fedol.voting import shannon
 
 LEAST = 10  # images that a pair must be able to agree on beyond chance: below that, one image more or less decides
+SUREST = 0.1  # share of the images that a client is surest of
+
+Matrix = npt.NDArray[np.float64]
 
 
-def votes(predictions: Iterable[Tensor]) -> tuple[Tensor, int]:
-    """The class that each client gives each image, int16 or int32 [K, N], and the number of classes; one by one."""
-    rows, shape = [], None
-    for probs in predictions:
-        shape = shape or probs.shape
-        if probs.shape != shape:
-            raise InputError(f"A client predicts {list(probs.shape)}, the others {list(shape)}.")
-        rows.append(probs.argmax(1).to(torch.int16 if probs.shape[1] <= 1 << 15 else torch.int32))
-    if shape is None:
-        raise InputError("There is no client to learn from; at least one client's predictions are needed.")
-    return torch.stack(rows), shape[1]
+@dataclass(frozen=True)
+class Opinions:
+    """What is kept of all clients: the class each gives each image, and the images from its surest to its least sure."""
+
+    vote: Tensor  # int32 [K, N]
+    order: Tensor  # int32 [K, N]
+    classes: int
+
+    @classmethod
+    def of(cls, predictions: Iterable[Tensor]) -> Opinions:
+        """From the clients' probabilities [N, C], one after the other."""
+        votes, orders, shape = [], [], None
+        for probs in predictions:
+            shape = shape or probs.shape
+            if probs.shape != shape:
+                raise InputError(f"A client predicts {list(probs.shape)}, the others {list(shape)}.")
+            votes.append(probs.argmax(1).int())
+            orders.append(shannon(exact(probs)).argsort(stable=True).int())
+        if shape is None:
+            raise InputError("There is no client to learn from; at least one client's predictions are needed.")
+        return cls(torch.stack(votes), torch.stack(orders), shape[1])
+
+    @property
+    def sure(self) -> int:
+        """How many images the surest are."""
+        return max(1, round(SUREST * self.vote.shape[1]))
 
 
-def agreement(vote: Tensor, classes: int) -> npt.NDArray[np.float64]:
-    """The agreement of every pair, [K, N] -> [K, K]; NaN where a pair could agree on too little, and with itself."""
-    clients, samples = vote.shape
-    counts = torch.stack([torch.bincount(row.long(), minlength=classes) for row in vote]).double()
-    result = np.full((clients, clients), np.nan)
-    for k in range(clients - 1):
-        others = slice(k + 1, clients)
-        same = (vote[others] == vote[k]).sum(1).double()
-        chance = counts[others] @ counts[k] / samples
-        room = torch.minimum(counts[others], counts[k]).sum(1) - chance
-        known = torch.where(room >= LEAST, (same - chance) / room, torch.nan)
-        result[k, others] = result[others, k] = known.numpy()
+def agreement(opinions: Opinions, surest: bool) -> Matrix:
+    """How far client k agrees with client j, [K, K], on all images or on those that k is surest of.
+
+    NaN where the pair could agree on too little, and with itself.
+    """
+    clients, result = len(opinions.vote), []
+    for k in range(clients):
+        seen = opinions.vote[:, opinions.order[k, : opinions.sure].long()] if surest else opinions.vote
+        counts = torch.stack([torch.bincount(row, minlength=opinions.classes) for row in seen]).double()
+        same = (seen == seen[k]).sum(1).double()
+        chance = counts @ counts[k] / seen.shape[1]
+        room = torch.minimum(counts, counts[k]).sum(1) - chance
+        row = torch.where(room >= LEAST, (same - chance) / room, torch.nan)
+        row[k] = torch.nan
+        result.append(row.numpy())
+    return np.stack(result)
+
+
+def confidence_agreement(opinions: Opinions) -> Matrix:
+    """The rank correlation (Spearman) of two clients' entropies, [K, K]: are they unsure of the same images?"""
+    places = torch.arange(opinions.vote.shape[1], dtype=torch.float64).expand(opinions.vote.shape)
+    ranks = torch.empty_like(places.contiguous()).scatter_(1, opinions.order.long(), places)
+    result: Matrix = np.atleast_2d(np.corrcoef(ranks.numpy()))
+    np.fill_diagonal(result, np.nan)
     return result

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedol.errors import unknown
-from fedol.robust.agreement import votes
+from fedol.robust.agreement import Opinions
 from fedol.robust.trust import judge
 from fedol.seeding import numpy_generator
 
@@ -75,23 +75,24 @@ def forged(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) ->
 
 
 def adaptive(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
-    """Knows the screening and everyone's predictions: the certain lie of ``copies`` on the most images that passes.
+    """Knows the screening and everyone's predictions: one lie for all, on as many images as pass the screening.
 
-    The images on which the honest are least sure go first, because there a lie wins most easily. A client that does
-    not pass even with the truth lies everywhere: it has nothing to lose.
+    On an image it lies about, a client exchanges its class and the lie and keeps its entropy; the images are the same
+    for all. A client that does not pass even with the truth lies everywhere: it has nothing to lose.
     """
-    classes = own[0].shape[1]
-    crowd = torch.stack(others or own)
-    order = torch.special.entr(crowd).sum(2).mean(0).argsort(descending=True)
-    lie = _certain(torch.from_numpy(_shuffled(rng, classes))[crowd.mean(0).argmax(1)], classes)
+    crowd = torch.stack(others or own).mean(0)
+    lie = torch.from_numpy(_shuffled(rng, crowd.shape[1]))[crowd.argmax(1)]
+    order = torch.from_numpy(rng.permutation(len(crowd)))
+
+    def sent(count: int) -> list[Tensor]:
+        return [_exchanged(p, order[:count], lie) for p in own]
+
     low, high = 0, len(order)
     while low < high:
         count = (low + high + 1) // 2
-        sent = [p.index_copy(0, order[:count], lie[order[:count]]) for p in own]
-        out = judge(*votes([*sent, *others])).excluded
-        low, high = (low, count - 1) if any(k < len(own) for k in out) else (count, high)
-    count = low or len(order)
-    return [p.index_copy(0, order[:count], lie[order[:count]]) for p in own]
+        caught = any(k < len(own) for k in judge(Opinions.of([*sent(count), *others])).excluded)
+        low, high = (low, count - 1) if caught else (count, high)
+    return sent(low or len(order))
 
 
 ATTACKS: dict[str, Attack] = {
@@ -109,6 +110,13 @@ def attacked(name: str, own: Sequence[Tensor], others: Sequence[Tensor] = (), se
 
 def _certain(labels: Tensor, classes: int) -> Tensor:
     return F.one_hot(labels.long(), classes).float()
+
+
+def _exchanged(p: Tensor, images: Tensor, lie: Tensor) -> Tensor:
+    """The predictions with the most probable class and the lie exchanged on these images."""
+    result, top = p.clone(), p[images].argmax(1)
+    result[images, top], result[images, lie[images]] = p[images, lie[images]], p[images, top]
+    return result
 
 
 def _normal(rng: np.random.Generator, like: Tensor) -> Tensor:

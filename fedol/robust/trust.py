@@ -1,12 +1,15 @@
 """Who does not fit in: robust outlier rejection on the clients' agreement, without a label.
 
-A client's trust is the **median** of its agreement with the others. As long as most clients are honest, the median of
-an honest client is an agreement among honest clients, however the others lie and however well they agree among
-themselves; that of a liar is its agreement with honest clients. The client with the least trust goes while its trust is
-below ``THRESHOLD`` of the middle client's; then all are judged again without it, because a liar also lowers what
-its honest neighbours reach. At most half may go: beyond that there is no saying who the liars are.
+Each kind of agreement gives a client one figure, the **median** over the other clients. As long as most clients are
+honest, the median of an honest client is an agreement among honest clients, however the others lie and however
+well they agree among themselves; that of a liar is its agreement with honest clients. A client's trust is its figure
+over the middle client's, the lower of two: on all images, and on those it is surest of. The client of least trust goes
+while it is below ``THRESHOLD``; then all are judged again without it, because a liar also lowers what its
+honest neighbours reach. Fewer than half may go: beyond that there is no saying who the liars are.
 
-Two clients that agree almost completely are one client twice (honest models never do): copies count once.
+Two ways to dodge the comparison are caught by themselves: to be sure exactly where everyone else is unsure
+(``CONTRARY``), and to put all one is sure of into one class, far more than its fair share, so that nothing is left to
+compare. And who sends another's predictions again is out at once (``COPY``), lest one liar be a crowd.
 """
 
 from __future__ import annotations
@@ -15,45 +18,104 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
-from fedol.robust.agreement import agreement
+from fedol.robust.agreement import Matrix, Opinions, agreement, confidence_agreement
 
-THRESHOLD = 0.5
+THRESHOLD = 0.6
+CONTRARY = -0.15
+FAIR = 2.0  # times its fair share that a single class may take of the images a client is surest of
+COPY = 0.99  # share of equal classes, and rank correlation of entropies, beyond which two clients are one: models that
+# were trained apart can agree on nearly every class of an easy task, but not on how sure they are of which image
 FEWEST = 4  # clients: of three, one liar and one honest outlier look alike
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """What speaks for or against a client: its median agreement with the others, and the middle client's."""
+
+    everywhere: float  # NaN: it could agree with nobody on enough images
+    surest: float
+    confidence: float  # rank correlation of its entropies with the others'
+    one_class: bool  # all it is surest of is one class, beyond its fair share
+    copy_of: int | None  # an earlier client that sent the same
+    usual_everywhere: float
+    usual_surest: float
+
+    @property
+    def trust(self) -> float:
+        """1 for a usual client, 0 for one that agrees by chance only."""
+        shares = [self.everywhere / self.usual_everywhere, self.surest / self.usual_surest]
+        known = [share for share in shares if np.isfinite(share)]
+        dodging = self.one_class or self.confidence < CONTRARY or self.copy_of is not None
+        return 0.0 if dodging else min(known, default=1.0)
+
+    def sentence(self) -> str:
+        """Why it is suspicious, or that it is not."""
+        if self.copy_of is not None:
+            return f"It sent the same predictions as client number {self.copy_of + 1}."
+        if self.one_class:
+            return "Everything it is surest of is one class: more than that class can have."
+        if self.confidence < CONTRARY:
+            return f"It is sure where the others are unsure (rank correlation {self.confidence:.2f})."
+        if self.trust >= THRESHOLD:
+            return "It agrees with the others."
+        return (
+            f"Its agreement with the others beyond chance is {self.everywhere:.2f} (usual: {self.usual_everywhere:.2f}), "
+            f"on the images it is surest of {self.surest:.2f} (usual: {self.usual_surest:.2f})."
+        )
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """Every client's trust as it was last judged, and who does not take part."""
+    """The evidence on every client as it was last judged, and who is out, in the order in which they went."""
 
-    trust: tuple[float, ...]  # NaN: nobody to compare it with
-    usual: float  # the middle client's
-    excluded: tuple[int, ...]  # in the order in which they went
-
-    def suspicious(self, k: int) -> bool:
-        """Whether client k is out."""
-        return k in self.excluded
+    evidence: tuple[Evidence, ...]
+    excluded: tuple[int, ...]
 
 
-def judge(vote: Tensor, classes: int) -> Verdict:
-    """The verdict on clients by the class that each gives each image, [K, N]."""
-    between = agreement(vote, classes)
-    clients = len(between)
-    kept, excluded, trust = list(range(clients)), [], np.full(clients, np.nan)
+def judge(opinions: Opinions) -> Verdict:
+    """The verdict on all clients."""
+    matrices = agreement(opinions, False), agreement(opinions, True), confidence_agreement(opinions)
+    one_class, copy_of = _one_class(opinions), _copies(opinions, matrices[2])
+    clients = len(one_class)
+    kept, excluded = list(range(clients)), list[int]()
+    evidence: dict[int, Evidence] = {}
     while True:
-        trust[kept] = _trust(between[np.ix_(kept, kept)])
-        usual = float(np.nanmedian(trust[kept])) if np.isfinite(trust[kept]).any() else float("nan")
-        worst = min(kept, key=lambda k: trust[k] if np.isfinite(trust[k]) else np.inf)
-        enough = clients >= FEWEST and len(excluded) < (clients - 1) // 2
-        if not enough or not trust[worst] < THRESHOLD * usual:
-            return Verdict(tuple(trust.tolist()), usual, tuple(excluded))
+        among = np.ix_(kept, kept)
+        everywhere, surest, confidence = (_medians(matrix[among]) for matrix in matrices)
+        usual = _median(everywhere), _median(surest)
+        for place, k in enumerate(kept):
+            figures = float(everywhere[place]), float(surest[place]), float(confidence[place])
+            evidence[k] = Evidence(*figures, bool(one_class[k]), copy_of[k], *usual)
+        worst = min(kept, key=lambda k: evidence[k].trust)
+        if clients < FEWEST or len(excluded) >= (clients - 1) // 2 or evidence[worst].trust >= THRESHOLD:
+            return Verdict(tuple(evidence[k] for k in range(clients)), tuple(excluded))
         kept.remove(worst)
         excluded.append(worst)
 
 
-def _trust(between: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    heard = np.isfinite(between).any(1)
-    result = np.full(len(between), np.nan)
-    result[heard] = np.nanmedian(between[heard], axis=1)
-    return result
+def _one_class(opinions: Opinions) -> npt.NDArray[np.bool_]:
+    samples, sure = opinions.vote.shape[1], opinions.sure
+    chosen = opinions.vote.gather(1, opinions.order[:, :sure].long())
+    single: npt.NDArray[np.bool_] = (chosen == chosen[:, :1]).all(1).numpy()
+    return single & (sure > FAIR * samples / opinions.classes) | (opinions.vote == opinions.vote[:, :1]).all(1).numpy()
+
+
+def _copies(opinions: Opinions, confidence: Matrix) -> list[int | None]:
+    """For every client the first earlier one that sent the same, if any."""
+
+    def first(k: int) -> int | None:
+        alike = (opinions.vote[:k] == opinions.vote[k]).double().mean(1).numpy() > COPY
+        found = np.flatnonzero(alike & (confidence[k, :k] > COPY))
+        return int(found[0]) if len(found) else None
+
+    return [first(k) for k in range(len(opinions.vote))]
+
+
+def _medians(matrix: Matrix) -> Matrix:
+    return np.array([_median(row) for row in matrix])
+
+
+def _median(values: Matrix) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else float("nan")

@@ -35,7 +35,7 @@ Matrix = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Opinions:
-    """What is kept of all clients: the class each gives each image, and the images from its surest to its least sure."""
+    """What is kept of all clients: the class each gives each image, and the images from surest to least sure."""
 
     vote: Tensor  # int32 [K, N]
     order: Tensor  # int32 [K, N]

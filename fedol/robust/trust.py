@@ -60,8 +60,8 @@ class Evidence:
         if self.trust >= THRESHOLD:
             return "It agrees with the others."
         return (
-            f"Its agreement with the others beyond chance is {self.everywhere:.2f} (usual: {self.usual_everywhere:.2f}), "
-            f"on the images it is surest of {self.surest:.2f} (usual: {self.usual_surest:.2f})."
+            f"Its agreement with the others beyond chance is {self.everywhere:.2f} (usual: "
+            f"{self.usual_everywhere:.2f}), on the images it is surest of {self.surest:.2f} (usual: {self.usual_surest:.2f})."
         )
 
 
@@ -87,7 +87,8 @@ def judge(opinions: Opinions) -> Verdict:
         for place, k in enumerate(kept):
             figures = float(everywhere[place]), float(surest[place]), float(confidence[place])
             evidence[k] = Evidence(*figures, bool(one_class[k]), copy_of[k], *usual)
-        worst = min(kept, key=lambda k: evidence[k].trust)
+        # Copies first: while one liar is a crowd, nobody's median means anything.
+        worst = min(kept, key=lambda k: (copy_of[k] is None, evidence[k].trust))
         if clients < FEWEST or len(excluded) >= (clients - 1) // 2 or evidence[worst].trust >= THRESHOLD:
             return Verdict(tuple(evidence[k] for k in range(clients)), tuple(excluded))
         kept.remove(worst)
@@ -98,7 +99,8 @@ def _one_class(opinions: Opinions) -> npt.NDArray[np.bool_]:
     samples, sure = opinions.vote.shape[1], opinions.sure
     chosen = opinions.vote.gather(1, opinions.order[:, :sure].long())
     single: npt.NDArray[np.bool_] = (chosen == chosen[:, :1]).all(1).numpy()
-    return single & (sure > FAIR * samples / opinions.classes) | (opinions.vote == opinions.vote[:, :1]).all(1).numpy()
+    constant: npt.NDArray[np.bool_] = (opinions.vote == opinions.vote[:, :1]).all(1).numpy()
+    return constant | (single & (sure > FAIR * samples / opinions.classes))
 
 
 def _copies(opinions: Opinions, confidence: Matrix) -> list[int | None]:

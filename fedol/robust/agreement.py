@@ -67,16 +67,24 @@ def agreement(opinions: Opinions, surest: bool) -> Matrix:
     NaN where the pair could agree on too little, and with itself.
     """
     clients, result = len(opinions.vote), []
+    everywhere = _counts(opinions.vote, opinions.classes)
     for k in range(clients):
         seen = opinions.vote[:, opinions.order[k, : opinions.sure].long()] if surest else opinions.vote
-        counts = torch.stack([torch.bincount(row, minlength=opinions.classes) for row in seen]).double()
+        counts, size = _counts(seen, opinions.classes), seen.shape[1]
+        own = counts[k]
+        if surest and own.max() == size:  # one class: what chance is can only be seen on the other images
+            counts, size = everywhere, opinions.vote.shape[1]
         same = (seen == seen[k]).sum(1).double()
-        chance = counts @ counts[k] / seen.shape[1]
-        room = torch.minimum(counts, counts[k]).sum(1) - chance
+        chance = counts @ own / size
+        room = torch.minimum(counts, own).sum(1) - chance
         row = torch.where(room >= LEAST, (same - chance) / room, torch.nan)
         row[k] = torch.nan
         result.append(row.numpy())
     return np.stack(result)
+
+
+def _counts(vote: Tensor, classes: int) -> Tensor:
+    return torch.stack([torch.bincount(row, minlength=classes) for row in vote]).double()
 
 
 def confidence_agreement(opinions: Opinions) -> Matrix:

@@ -61,7 +61,8 @@ class Evidence:
             return "It agrees with the others."
         return (
             f"Its agreement with the others beyond chance is {self.everywhere:.2f} (usual: "
-            f"{self.usual_everywhere:.2f}), on the images it is surest of {self.surest:.2f} (usual: {self.usual_surest:.2f})."
+            f"{self.usual_everywhere:.2f}), on the images it is surest of {self.surest:.2f} "
+            f"(usual: {self.usual_surest:.2f})."
         )
 
 

@@ -8,7 +8,7 @@ while it is below ``THRESHOLD``; then all are judged again without it, because a
 honest neighbours reach. Fewer than half may go: beyond that there is no saying who the liars are.
 
 Two ways to dodge the comparison are caught by themselves: to be sure exactly where everyone else is unsure
-(``CONTRARY``), and to put all one is sure of into one class, far more than its fair share, so that nothing is left to
+(``CONTRARY``, and far from everyone), and to put all one is sure of into one class, far more than its fair share, so that nothing is left to
 compare. And who sends another's predictions again is out at once (``COPY``), lest one liar be a crowd.
 """
 
@@ -21,8 +21,10 @@ import numpy.typing as npt
 
 from fedol.robust.agreement import Matrix, Opinions, agreement, confidence_agreement
 
-THRESHOLD = 0.6
+THRESHOLD = 0.5
 CONTRARY = -0.15
+UNLIKELY = 4.0  # robust standard deviations below the others that a contrary client also is
+PEERS = 3  # others that a client must be comparable with: the median of two is no median
 FAIR = 2.0  # times its fair share that a single class may take of the images a client is surest of
 COPY = 0.99  # share of equal classes, and rank correlation of entropies, beyond which two clients are one: models that
 # were trained apart can agree on nearly every class of an easy task, but not on how sure they are of which image
@@ -36,6 +38,7 @@ class Evidence:
     everywhere: float  # NaN: it could agree with nobody on enough images
     surest: float
     confidence: float  # rank correlation of its entropies with the others'
+    contrary: bool  # that is negative, as nobody else's
     one_class: bool  # all it is surest of is one class, beyond its fair share
     copy_of: int | None  # an earlier client that sent the same
     usual_everywhere: float
@@ -46,7 +49,7 @@ class Evidence:
         """1 for a usual client, 0 for one that agrees by chance only."""
         shares = [self.everywhere / self.usual_everywhere, self.surest / self.usual_surest]
         known = [share for share in shares if np.isfinite(share)]
-        dodging = self.one_class or self.confidence < CONTRARY or self.copy_of is not None
+        dodging = self.one_class or self.contrary or self.copy_of is not None
         return 0.0 if dodging else min(known, default=1.0)
 
     def sentence(self) -> str:
@@ -54,8 +57,8 @@ class Evidence:
         if self.copy_of is not None:
             return f"It sent the same predictions as client number {self.copy_of + 1}."
         if self.one_class:
-            return "Everything it is surest of is one class: more than that class can have."
-        if self.confidence < CONTRARY:
+            return "It puts every image, or all it is surest of, into one class: nothing can be learnt from that."
+        if self.contrary:
             return f"It is sure where the others are unsure (rank correlation {self.confidence:.2f})."
         if self.trust >= THRESHOLD:
             return "It agrees with the others."
@@ -84,10 +87,10 @@ def judge(opinions: Opinions) -> Verdict:
     while True:
         among = np.ix_(kept, kept)
         everywhere, surest, confidence = (_medians(matrix[among]) for matrix in matrices)
-        usual = _median(everywhere), _median(surest)
+        usual, contrary = (_median(everywhere), _median(surest)), _contrary(confidence)
         for place, k in enumerate(kept):
             figures = float(everywhere[place]), float(surest[place]), float(confidence[place])
-            evidence[k] = Evidence(*figures, bool(one_class[k]), copy_of[k], *usual)
+            evidence[k] = Evidence(*figures, bool(contrary[place]), bool(one_class[k]), copy_of[k], *usual)
         # Copies first: while one liar is a crowd, nobody's median means anything.
         worst = min(kept, key=lambda k: (copy_of[k] is None, evidence[k].trust))
         if clients < FEWEST or len(excluded) >= (clients - 1) // 2 or evidence[worst].trust >= THRESHOLD:
@@ -115,10 +118,16 @@ def _copies(opinions: Opinions, confidence: Matrix) -> list[int | None]:
     return [first(k) for k in range(len(opinions.vote))]
 
 
+def _contrary(confidence: Matrix) -> npt.NDArray[np.bool_]:
+    """Far below zero, and far below the others by the median absolute deviation (1.4826 makes it a normal σ)."""
+    spread = 1.4826 * _median(np.abs(confidence - _median(confidence)))
+    return (confidence < CONTRARY) & (confidence < _median(confidence) - UNLIKELY * spread)
+
+
 def _medians(matrix: Matrix) -> Matrix:
-    return np.array([_median(row) for row in matrix])
+    return np.array([_median(row, PEERS) for row in matrix])
 
 
-def _median(values: Matrix) -> float:
+def _median(values: Matrix, least: int = 1) -> float:
     known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else float("nan")
+    return float(np.median(known)) if len(known) >= least else float("nan")

@@ -13,6 +13,7 @@ import fedol
 from fedol.cli import main
 from fedol.federation.scenario import Scenario
 from fedol.federation.taskfolder import TaskFolder
+from fedol.robust.screening import screen
 from fedol.runs import RunFolder
 
 HOSTILE = (1, 4, 7)
@@ -31,7 +32,7 @@ def call(*arguments: Any) -> None:
         sys.argv = before
 
 
-@pytest.fixture(scope="module", params=["dirichlet:0.3", "dirichlet:0.05"])
+@pytest.fixture(scope="module", params=["dirichlet:1"])
 def federation(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A task, its test images and ten honest files."""
     out = tmp_path_factory.mktemp("hostile")
@@ -60,6 +61,11 @@ def distilled(federation: Path, files: list[Path], out: Path, capsys: Any, *opti
         "--json",
     )
     return dict(json.loads(capsys.readouterr().out))
+
+
+def test_honest_clients_with_few_classes_stay(tmp_path: Path) -> None:
+    out = fedol.run(out=tmp_path / "run", partition="dirichlet:0.3", **SETTINGS).out  # three or four classes each
+    assert screen(fedol.Knowledge.load(RunFolder(out).knowledge(k)) for k in range(10)).verdict.excluded == ()
 
 
 @pytest.mark.parametrize("attack", ["constant", "colluding", "forged"])

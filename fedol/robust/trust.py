@@ -7,9 +7,9 @@ over the middle client's, the lower of two: on all images, and on those it is su
 while it is below ``THRESHOLD``; then all are judged again without it, because a liar also lowers what its
 honest neighbours reach. Fewer than half may go: beyond that there is no saying who the liars are.
 
-Two ways to dodge the comparison are caught by themselves: to be sure exactly where everyone else is unsure
-(``CONTRARY``, and far from everyone), and to put all one is sure of into one class, far more than its fair share, so that nothing is left to
-compare. And who sends another's predictions again is out at once (``COPY``), lest one liar be a crowd.
+Three ways to dodge the comparison are caught by themselves: to be sure exactly where everyone else is unsure
+(``CONTRARY``, and far from everyone); to put all one is sure of into one class, far more than its fair share, so that
+nothing is left to compare; and to send another's predictions again (``COPY``), so that one liar is a crowd.
 """
 
 from __future__ import annotations

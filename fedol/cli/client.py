@@ -24,6 +24,10 @@ def fit(
     epochs: Epochs = None,
     batch_size: BatchSize = None,
     lr: LearningRate = None,
+    dp_epsilon: Annotated[
+        float | None, typer.Option(help="Train with differential privacy at most this large; needs fedol[privacy].")
+    ] = None,
+    dp_delta: Annotated[float, typer.Option(help="Its delta: well below one over the number of your images.")] = 1e-5,
     seed: Seed = None,
     device: Device = None,
     as_json: Json = False,
@@ -36,19 +40,24 @@ def fit(
     options = given({"width": width, "seed": seed, "device": device})
     from fedol.federation.client import client_fit
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.privacy.training import Budget
     from fedol.report.progress import TrainingProgress
     from fedol.training import Recipe
 
     wanted = Recipe(**recipe)
+    budget = None if dp_epsilon is None else Budget(dp_epsilon, dp_delta)
     with TrainingProgress(Console(stderr=True), quiet=as_json) as progress:
         progress.stage("client", wanted.epochs)
-        result = client_fit(TaskFolder.open(task).task, data, model, out, wanted, on_epoch=progress.epoch, **options)
+        agreed = TaskFolder.open(task).task
+        result = client_fit(agreed, data, model, out, wanted, on_epoch=progress.epoch, budget=budget, **options)
     if as_json:
         print(json.dumps({"out": str(out), **result}))
         return
     print(
         f"{out}: trained on {result['samples']:,} images, {100 * result['accuracy']:.1f} % right on your test images."
     )
+    if result["privacy"]:
+        print(f"Private: epsilon {result['privacy']['epsilon']:.3g}, delta {result['privacy']['delta']:.3g}.")
 
 
 @app.command()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +14,8 @@ from fedol.data.split import channel_statistics
 from fedol.errors import FedolError, InputError
 from fedol.evaluation import accuracy
 from fedol.models import ModelSpec
+from fedol.privacy.converted import spec_for
+from fedol.privacy.training import Budget, fit_private
 from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
 from fedol.task import Task
@@ -50,11 +54,16 @@ def client_fit(
     seed: int = 0,
     device: str = "auto",
     on_epoch: OnEpoch = lambda epoch: None,
-) -> dict[str, float]:
-    """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test images."""
+    budget: Budget | None = None,
+) -> dict[str, Any]:
+    """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test images.
+
+    With a privacy budget the training is differentially private, and the model file says so.
+    """
     train, test = client_data(data, task)
     mean, std = channel_statistics(train.x)
     channels, height, breadth = train.x.shape[1:]
+    model = spec_for(model) if budget else model
     architecture = Architecture(model, task.classes, (channels, height, breadth), width, Normalisation(mean, std))
     where = resolve_device(device)
     job = Job(
@@ -67,10 +76,21 @@ def client_fit(
         seed=derive(seed, "client"),
         alone=True,
     )
-    (result,) = fit([job], where, on_epoch)
-    if result.error:
-        raise FedolError(result.error)
-    trained = ServerModel(job.model, architecture, device=where)
+    history: list[dict[str, Any]] = []
+    if budget:
+        loss, guarantee = fit_private(job, budget, where, on_epoch)
+        history = [{"privacy": asdict(guarantee)}]
+    else:
+        (result,) = fit([job], where, on_epoch)
+        if result.error:
+            raise FedolError(result.error)
+        loss = result.losses[-1]
+    trained = ServerModel(job.model, architecture, history, where)
     score = accuracy(trained.predict_log_proba(test.x), test.y)
     trained.save(out)
-    return {"samples": len(train), "loss": result.losses[-1], "accuracy": score}
+    return {
+        "samples": len(train),
+        "loss": loss,
+        "accuracy": score,
+        "privacy": history[0]["privacy"] if history else None,
+    }

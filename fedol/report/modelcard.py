@@ -55,8 +55,11 @@ is discussed in the documentation (docs/federation.md).
 def model_card(summary: dict[str, Any]) -> str:
     """The card of a finished server run."""
     config, task, classes = summary["config"], summary["task"], summary["task"]["classes"]
-    clients = [["client", "file", "size", "codec"]]
-    clients += [[c["client"], f"`{c['file']}`", size(c["bytes"]), c["codec"]] for c in summary["clients"]]
+    clients = [["client", "file", "size", "codec", "privacy that it promises"]]
+    clients += [
+        [c["client"], f"`{c['file']}`", size(c["bytes"]), c["codec"], c["privacy"] or "none"]
+        for c in summary["clients"]
+    ]
     refused = [["refused file", "reason"], *([f"`{r['file']}`", r["reason"]] for r in summary["refused"])]
     columns = [key for key in summary["history"][-1] if key != "iteration"]
     history = [["iteration", *columns]]

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from fedol.cli import client, keys, task
 from fedol.cli.attack import attack
+from fedol.cli.audit import audit
 from fedol.cli.bench import bench
 from fedol.cli.distill import distill
 from fedol.cli.export import export
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, partition, inspect, serve, distill, predict, export, attack):
+for command in (run, partition, inspect, serve, distill, predict, export, attack, audit):
     app.command()(command)
 for group, commands in {"task": task.app, "client": client.app, "keys": keys.app, "bench": bench}.items():
     app.add_typer(commands, name=group)

@@ -20,7 +20,7 @@ from fedol.task import Task
 from fedol.training import Recipe
 
 pytest.importorskip("opacus", reason="private training needs the package opacus")
-from fedol.privacy.training import Budget  # noqa: E402
+from fedol.privacy.training import Budget
 
 DIGITS = load("digits")
 PUBLIC = DIGITS.train.x[:40]
@@ -75,7 +75,7 @@ def test_a_model_that_cannot_be_private_is_refused_with_the_reason(data: str, tm
     def normed(classes: int, shape: tuple[int, int, int]) -> nn.Module:
         return nn.Sequential(nn.BatchNorm2d(shape[0]), nn.Flatten(), nn.Linear(64, classes))
 
-    with pytest.raises(InputError, match="cannot be trained privately.*BatchNorm"):
+    with pytest.raises(InputError, match=r"cannot be trained privately.*BatchNorm"):
         client_fit(TASK, data, normed, tmp_path / "m", Recipe(1, 32), device="cpu", budget=Budget(8.0))
 
 
@@ -103,7 +103,8 @@ def test_the_command(
     from fedol.federation.taskfolder import TaskFolder
 
     TaskFolder.create(tmp_path / "task", TASK, PUBLIC)
-    fit = f"client fit {tmp_path}/task --data {data} --model mlp --width 4 --epochs 1 --dp-epsilon 4 --dp-delta 0.001 --device cpu"
+    budget = "--dp-epsilon 4 --dp-delta 0.001 --device cpu"
+    fit = f"client fit {tmp_path}/task --data {data} --model mlp --width 4 --epochs 1 {budget}"
     commands = [
         f"{fit} --out {tmp_path}/m.safetensors --json",
         f"client predict {tmp_path}/task --model {tmp_path}/m.safetensors --out {tmp_path}/a.fedol",

@@ -70,6 +70,9 @@ def predict(
     out: Annotated[Path, typer.Option(help="The knowledge file: what you send.")],
     client: Annotated[str | None, typer.Option(help="Your name; that of the file by default.")] = None,
     codec: Annotated[str | None, typer.Option(help="How it is packed: q7c60+zstd, float16, top10, ...")] = None,
+    release: Annotated[
+        str | None, typer.Option(help="Say less: label, noise:SIGMA (no guarantee) or response:EPSILON.")
+    ] = None,
     key: Annotated[Path | None, typer.Option(help="Sign it with this private key.")] = None,
     public: PublicImages = None,
     as_json: Json = False,
@@ -82,10 +85,13 @@ def predict(
     """
     from fedol.federation.predictors import predict_knowledge
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.privacy.release import released
     from fedol.report.tables import size
 
     folder = TaskFolder.open(task)
     knowledge = predict_knowledge(model, folder.public(public), folder.task, client or out.stem)
+    if release:
+        knowledge = released(knowledge, release)
     written = knowledge.save(out, codec or folder.task.codec, key)
     if as_json:
         print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written}))

@@ -1,8 +1,8 @@
 """The audit: attacks on what a client really sends, with what an attacker could know at worst.
 
-Who attacks: someone who reads the client's file and chose the public images, so that images that may be the client's are
-among them (a coordinator can do that; otherwise no private image is ever predicted). What is asked: which of these images
-the client was trained on, and how many images of each class it holds. Members and others have the same
+Who attacks: someone who reads the client's file and chose the public images, so that images that may be the client's
+are among them (a coordinator can do that; otherwise no private image is ever predicted). What is asked: which of these
+images the client was trained on, and how many images of each class it holds. Members and others have the same
 classes in the same numbers, so that a client's classes alone do not give its images away.
 """
 
@@ -36,7 +36,7 @@ def audit(
     shadows: int = SHADOWS,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Membership inference by both attacks, and what the file says about the class mix; ``shadows=0``: threshold only."""
+    """Membership inference and what the file says about the class mix; with ``shadows=0`` the threshold attack only."""
     classes = len(model.classes)
     inside, outside = _matched(members, others, seed)
     pool = Images(np.concatenate([inside.x, outside.x]), np.concatenate([inside.y, outside.y]))
@@ -128,7 +128,7 @@ def words(found: dict[str, Any]) -> list[str]:
 
 
 def run_audit(folder: Any, clients: int, codec: str | None, shadows: int) -> dict[str, Any]:
-    """The audit of the first clients of a finished simulation, each against images of other clients and the test set."""
+    """The audit of a finished simulation's first clients, each against images of other clients and the test set."""
     from fedol.config import configure
     from fedol.federation.scenario import Scenario
     from fedol.files import read_json

@@ -1,13 +1,12 @@
 """Membership inference: can one tell from predictions on an image whether the model was trained on it?
 
-Two attacks. *Threshold*: a low loss says "member" (Yeom et al. 2018). *Likelihood ratio* (LiRA, Carlini et al. 2022): the
-attacker trains shadow models of the same kind, some with and some without the image, and asks which of the two groups
-the real prediction looks like. Both see exactly what a knowledge file holds.
+Two attacks. *Threshold*: a low loss says "member" (Yeom et al. 2018). *Likelihood ratio* (LiRA, Carlini et al. 2022):
+the attacker trains shadow models of the same kind, some with and some without the image, and asks which of the two
+groups the real prediction looks like. Both see exactly what a knowledge file holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,7 +63,3 @@ def likelihood_ratio(observed: Values, shadows: Values, inside: npt.NDArray[np.b
         for mean, spread in zip(means, np.maximum(spreads, SMALLEST), strict=True)
     ]
     return logs[0] - logs[1]
-
-
-Query = Callable[[npt.NDArray[np.uint8]], Tensor]
-"""What an attacker can ask: images to the log-probabilities that a file would hold for them."""

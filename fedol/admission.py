@@ -48,7 +48,7 @@ class Header:
             raise InputError("its header lacks an entry or has one of a wrong type")
         check_name(values["client"])
         privacy = Guarantee.from_json(values.get("privacy"))
-        return cls(TaskRef(*ref), values["samples"], values["classes"], *texts, privacy)
+        return cls(TaskRef(*ref), values["samples"], values["classes"], *texts, privacy=privacy)
 
     def message(self, body: bytes) -> bytes:
         """What a signature covers: every other entry of the header, and the body."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from torch import nn
 
@@ -40,9 +41,9 @@ def __getattr__(name: str) -> Callable[..., nn.Module]:
     raise AttributeError(name)
 
 
-def _validator() -> type:
+def _validator() -> Any:
     try:
         from opacus.validators import ModuleValidator
     except ImportError:
         raise FedolError("Private training needs Opacus: pip install 'fedol[privacy]'.") from None
-    return ModuleValidator  # type: ignore[no-any-return]
+    return ModuleValidator

@@ -32,8 +32,8 @@ class Leakage:
         """From a score per image that is higher for members."""
         inside, outside = score[member], score[~member]
         above = (inside[:, None] > outside).mean() + 0.5 * (inside[:, None] == outside).mean()
-        rates = [_tpr(inside, outside, rate) for rate in (0.01, 0.001)]
-        return cls(float(above), *rates, len(inside), len(outside))
+        one, tenth = _tpr(inside, outside, 0.01), _tpr(inside, outside, 0.001)
+        return cls(float(above), one, tenth, len(inside), len(outside))
 
 
 def _tpr(inside: Values, outside: Values, rate: float) -> float:
@@ -62,4 +62,5 @@ def likelihood_ratio(observed: Values, shadows: Values, inside: npt.NDArray[np.b
         -((observed - mean) ** 2) / (2 * spread**2) - np.log(spread)
         for mean, spread in zip(means, np.maximum(spreads, SMALLEST), strict=True)
     ]
-    return logs[0] - logs[1]
+    ratio: Values = logs[0] - logs[1]
+    return ratio

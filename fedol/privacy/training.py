@@ -74,7 +74,7 @@ def fit_private(
                 private_optimiser.zero_grad()
                 if len(images):  # a Poisson sample can be empty; its step then adds noise alone, and counts
                     value = F.cross_entropy(private(images.to(device)), targets.to(device))
-                    value.backward()
+                    value.backward()  # type: ignore[no-untyped-call]
                     total, seen = total + value.item() * len(images), seen + len(images)
                     private_optimiser.step()
                 else:

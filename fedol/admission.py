@@ -47,8 +47,8 @@ class Header:
         if not all(type(text) is str for text in [*ref, *texts]) or not all(type(n) is int and n > 0 for n in counts):
             raise InputError("its header lacks an entry or has one of a wrong type")
         check_name(values["client"])
-        privacy = Guarantee.from_json(values.get("privacy"))
-        return cls(TaskRef(*ref), values["samples"], values["classes"], *texts, privacy=privacy)
+        header = cls(TaskRef(*ref), values["samples"], values["classes"], *texts)
+        return dataclasses.replace(header, privacy=Guarantee.from_json(values.get("privacy")))
 
     def message(self, body: bytes) -> bytes:
         """What a signature covers: every other entry of the header, and the body."""

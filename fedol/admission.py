@@ -11,6 +11,7 @@ from typing import Any
 from fedol import codecs, signing
 from fedol.errors import InputError
 from fedol.names import check_name
+from fedol.privacy.guarantee import Guarantee
 from fedol.task import Task, TaskRef
 
 SCHEMA = 2
@@ -27,10 +28,12 @@ class Header:
     client: str
     codec: str
     signature: str = ""
+    privacy: Guarantee | None = None  # what the client promises
 
     def as_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return {"schema": SCHEMA, **dataclasses.asdict(self)}
+        """As plain values; without a promise there is no entry for it."""
+        entries = {"schema": SCHEMA, **dataclasses.asdict(self)}
+        return {key: value for key, value in entries.items() if key != "privacy" or value is not None}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Header:
@@ -44,7 +47,8 @@ class Header:
         if not all(type(text) is str for text in [*ref, *texts]) or not all(type(n) is int and n > 0 for n in counts):
             raise InputError("its header lacks an entry or has one of a wrong type")
         check_name(values["client"])
-        return cls(TaskRef(*ref), values["samples"], values["classes"], *texts)
+        header = cls(TaskRef(*ref), values["samples"], values["classes"], *texts)
+        return dataclasses.replace(header, privacy=Guarantee.from_json(values.get("privacy")))
 
     def message(self, body: bytes) -> bytes:
         """What a signature covers: every other entry of the header, and the body."""

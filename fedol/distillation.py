@@ -16,6 +16,8 @@ from fedol.errors import FedolError, InputError, unknown
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, Targets, Teacher
 from fedol.models import ModelSpec
+from fedol.robust.defence import NONE, Defence
+from fedol.robust.screening import screen
 from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
 from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, resolve_device
@@ -49,12 +51,14 @@ def distill(
     width: int = 16,
     seed: int = 0,
     device: str = "auto",
+    defence: str = NONE,
     **settings: Any,
 ) -> ServerModel:
     """Train a server model from clients' knowledge and the public images (uint8 [N, channels, H, W]).
 
     ``knowledge`` holds ``Knowledge`` or arrays of probabilities [N, C], one per client. ``settings`` are the fields of
-    ``Distillation`` (iterations, tau, rho, rho_step) and of ``Recipe`` (epochs, batch_size, lr).
+    ``Distillation`` (iterations, tau, rho, rho_step) and of ``Recipe`` (epochs, batch_size, lr). ``defence`` names
+    defences against clients that lie (``fedol.robust.defence``), for instance "trust,exact,cap".
     """
     images = to_tensor(public, "public images")
     if images.dim() != 4 or images.dtype != torch.uint8:
@@ -80,7 +84,9 @@ def distill(
     mean, std = channel_statistics(images.cpu().numpy())
     channels, height, breadth = images.shape[1:]
     architecture = Architecture(model, tuple(names), (channels, height, breadth), width, Normalisation(mean, std))
-    wanted = _wanted(method, settings)
+    wanted = replace(_wanted(method, settings), defence=Defence.parse(defence))
+    if wanted.defence.trust:
+        clients = [clients[k] for k in screen(clients).kept]
     where = resolve_device(device)
     ((_, server),) = drive([distillation(clients, images, architecture, wanted, seed, where)], where)
     return server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
         "client": header.client,
         "task": header.task.id,
         "signed": bool(header.signature),
+        "privacy": asdict(header.privacy) if header.privacy else None,
         "samples": header.samples,
         "classes": header.classes,
         "entropy": {

@@ -17,6 +17,7 @@ from fedol.container import Container, read_bounded
 from fedol.errors import InputError
 from fedol.files import write_atomically
 from fedol.names import check_name
+from fedol.privacy.guarantee import Guarantee
 from fedol.task import NO_TASK, Task, TaskRef
 
 
@@ -27,6 +28,7 @@ class Knowledge:
     log_probs: Tensor
     task: TaskRef = NO_TASK  # the task it answers
     client: str = "client"
+    privacy: Guarantee | None = None  # what the client promises about it
 
     @classmethod
     def from_probabilities(
@@ -75,7 +77,7 @@ class Knowledge:
             raise InputError("Knowledge needs at least two classes.")
         body = codecs.find(codec).encode(self.log_probs)
         samples, classes = self.log_probs.shape
-        header = Header(self.task, samples, classes, self.client, codec)
+        header = Header(self.task, samples, classes, self.client, codec, privacy=self.privacy)
         if key is not None:
             header = replace(header, signature=signing.sign(key, header.message(body)))
         return Container(header.as_json(), body).pack()
@@ -96,7 +98,7 @@ class Knowledge:
         header = Header.from_json(container.header)
         codec = admit(header, container.body, task)
         log_probs = codec.decode(container.body, header.samples, header.classes)
-        return cls(torch.log_softmax(log_probs, 1), header.task, header.client), header
+        return cls(torch.log_softmax(log_probs, 1), header.task, header.client, header.privacy), header
 
     @classmethod
     def load(cls, path: str | Path, task: Task | None = None) -> Knowledge:

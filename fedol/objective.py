@@ -32,16 +32,20 @@ def soft_targets(probs: Array, labels: Array | None = None, tau: float = 0.0) ->
 
 
 class Mixture:
-    """m(x) = Σ_k λ_k(x) p_k(x) client by client: two running sums, because λ_k is exp(−H_k) over its sum."""
+    """m(x) = Σ_k λ_k(x) p_k(x) client by client: two running sums, because λ_k is exp(−H_k) over its sum.
 
-    def __init__(self) -> None:
+    ``floor`` is a defence: an entropy below so many nats earns no more weight (see ``fedol.robust.defence``).
+    """
+
+    def __init__(self, floor: float = 0.0) -> None:
+        self._floor = floor
         self._sum: Tensor | None = None  # Σ exp(−H_k) p_k
         self._weight: Tensor | None = None  # Σ exp(−H_k); every term lies in [1/C, 1]
 
     def add(self, probs: Tensor, nats: Tensor | None = None) -> None:
         """Take in one client's predictions [N, C]; ``nats`` are their entropies, where already known."""
         p = exact(probs)
-        weight = torch.exp(-(shannon(p) if nats is None else nats))[:, None]
+        weight = torch.exp(-(shannon(p) if nats is None else nats).clamp_min(self._floor))[:, None]
         if self._sum is None or self._weight is None:
             self._sum, self._weight = weight * p, weight
         elif self._sum.shape != p.shape:

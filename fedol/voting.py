@@ -82,9 +82,16 @@ def pseudo_labels(probs: Array, rho: float) -> PseudoLabels[Array]:
 
 
 class Ballots:
-    """The ballots of all models so far. Feed models one by one; each one's predictions may be freed afterwards."""
+    """The ballots of all models so far. Feed models one by one; each one's predictions may be freed afterwards.
 
-    def __init__(self) -> None:
+    Algorithm 1 is the default. Two defences against models that claim too much (see ``fedol.robust.defence``):
+    ``exact`` makes each model reliable on exactly ⌈ρN⌉ samples, where a tie at the baseline goes to the earlier sample
+    (a model of constant entropy would otherwise be reliable everywhere); ``cap`` bounds C² at so many
+    times the fair share 1/C, so that no model owns a class.
+    """
+
+    def __init__(self, exact: bool = False, cap: float = math.inf) -> None:
+        self._exact, self._cap = exact, cap
         self._ballots: list[Ballot] = []
         self._free: list[Ballot] = []  # storage for the next ballots
         self._support: Tensor | None = None  # Σ_m p_m, which only breaks ties
@@ -100,12 +107,14 @@ class Ballots:
         elif self._support.shape != p.shape:
             raise InputError(f"A model predicts {list(p.shape)}, the others {list(self._support.shape)}.")
         self._free = self._free or _blank(p)
-        self._ballots.append(_fill(self._free.pop(), p, shannon(p) if nats is None else nats))
+        ballot = _fill(self._free.pop(), p, shannon(p) if nats is None else nats, self._exact)
+        ballot.confidence.clamp_(max=self._cap / p.shape[1])
+        self._ballots.append(ballot)
         self._support += p
 
     def including(self, probs: Tensor) -> Ballots:
         """These ballots and one more: the server's, which differs in every iteration."""
-        more = Ballots()
+        more = Ballots(self._exact, self._cap)
         more._ballots = list(self._ballots)
         more._support = None if self._support is None else self._support.clone()
         more.add(probs)
@@ -165,8 +174,13 @@ def _blank(p: Tensor) -> list[Ballot]:
     return [Ballot(*parts) for parts in zip(rank, vote, confidence, strict=True)]
 
 
-def _fill(ballot: Ballot, p: Tensor, h: Tensor) -> Ballot:
-    ballot.rank.copy_(entropy_rank(h) + FLOOR[ballot.rank.dtype])
+def _fill(ballot: Ballot, p: Tensor, h: Tensor, exact_gate: bool) -> Ballot:
+    if exact_gate:
+        rank = torch.empty_like(h, dtype=torch.long)
+        rank[h.argsort(stable=True)] = torch.arange(len(h), device=h.device)
+    else:
+        rank = entropy_rank(h)
+    ballot.rank.copy_(rank + FLOOR[ballot.rank.dtype])
     ballot.vote.copy_(p.argmax(-1))
     ballot.confidence.copy_(p.mean(0))
     return ballot

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from fedol.cli import client, deploy, keys, task
+from fedol.cli.attack import attack
+from fedol.cli.audit import audit
 from fedol.cli.bench import bench
 from fedol.cli.distill import distill
 from fedol.cli.doctor import doctor
@@ -33,7 +35,7 @@ app = typer.Typer(
     suggest_commands=not hasattr(click.exceptions, "NoSuchCommand"),  # where click does not say "did you mean" itself
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, report, partition, inspect, serve, distill, predict, export, doctor):
+for command in (run, report, partition, inspect, serve, distill, predict, export, attack, audit, doctor):
     app.command()(command)
 for group, commands in {
     "task": task.app,

@@ -40,6 +40,10 @@ def fit(
     epochs: Epochs = None,
     batch_size: BatchSize = None,
     lr: LearningRate = None,
+    dp_epsilon: Annotated[
+        float | None, typer.Option(help="Train with differential privacy at most this large; needs fedol[privacy].")
+    ] = None,
+    dp_delta: Annotated[float, typer.Option(help="Its delta: well below one over the number of your images.")] = 1e-5,
     seed: Seed = None,
     device: Device = None,
     quiet: Quiet = False,
@@ -53,13 +57,16 @@ def fit(
     options = given({"width": width, "seed": seed, "device": device})
     from fedol.federation.client import client_fit
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.privacy.training import Budget
     from fedol.report.progress import TrainingProgress
     from fedol.training import Recipe
 
     wanted = Recipe(**recipe)
+    budget = None if dp_epsilon is None else Budget(dp_epsilon, dp_delta)
     with TrainingProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
         progress.stage("client", wanted.epochs)
-        result = client_fit(TaskFolder.open(task).task, data, model, out, wanted, on_epoch=progress.epoch, **options)
+        agreed = TaskFolder.open(task).task
+        result = client_fit(agreed, data, model, out, wanted, on_epoch=progress.epoch, budget=budget, **options)
     if as_json:
         print(json.dumps({"out": str(out), **result}))
     if as_json or quiet:
@@ -67,6 +74,8 @@ def fit(
     print(
         f"{out}: trained on {result['samples']:,} images, {100 * result['accuracy']:.1f} % right on your test images."
     )
+    if result["privacy"]:
+        print(f"Private: epsilon {result['privacy']['epsilon']:.3g}, delta {result['privacy']['delta']:.3g}.")
 
 
 @app.command()
@@ -79,6 +88,9 @@ def predict(
     out: Annotated[Path, typer.Option(help="The knowledge file: what you send.")],
     client: Annotated[str | None, typer.Option(help="Your name; that of the file by default.")] = None,
     codec: Annotated[str | None, typer.Option(help="How it is packed: q7c60+zstd, float16, top10, ...")] = None,
+    release: Annotated[
+        str | None, typer.Option(help="Say less: label, noise:SIGMA (no guarantee) or response:EPSILON.")
+    ] = None,
     key: Annotated[Path | None, typer.Option(help="Sign it with this private key.")] = None,
     public: PublicImages = None,
     as_json: Json = False,
@@ -91,10 +103,13 @@ def predict(
     """
     from fedol.federation.predictors import predict_knowledge
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.privacy.release import released
     from fedol.report.tables import size
 
     folder = TaskFolder.open(task)
     knowledge = predict_knowledge(model, folder.public(public), folder.task, client or out.stem)
+    if release:
+        knowledge = released(knowledge, release)
     written = knowledge.save(out, codec or folder.task.codec, key)
     if as_json:
         print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written}))

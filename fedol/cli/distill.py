@@ -9,6 +9,7 @@ import typer
 
 from fedol.cli.options import (
     BatchSize,
+    DefenceNames,
     Device,
     Epochs,
     Iterations,
@@ -35,6 +36,7 @@ def distill(
     server_model: ServerModelName = None,
     width: Width = None,
     method: Method = None,
+    defence: DefenceNames = None,
     iterations: Iterations = None,
     epochs: Epochs = None,
     batch_size: BatchSize = None,

@@ -29,6 +29,13 @@ ServerModelName = Annotated[
 ]
 Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]
 Method = Annotated[str | None, typer.Option(help="The method that turns knowledge into targets.")]
+DefenceNames = Annotated[
+    str | None,
+    typer.Option(
+        "--defence",
+        help="Against clients that lie: trust,exact,cap (the default), also floor; none is the paper's method.",
+    ),
+]
 Iterations = Annotated[int | None, typer.Option(help="Iterations of voting and training.")]
 Epochs = Annotated[int | None, typer.Option(help="Epochs of every training.")]
 BatchSize = Annotated[int | None, typer.Option(help="Batch size of every training.")]

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from fedol.cli.options import (
     BatchSize,
+    DefenceNames,
     Device,
     Epochs,
     Iterations,
@@ -38,6 +39,7 @@ def serve(
     deadline: Annotated[str | None, typer.Option(help="Start at the latest after this time: 90s, 30m, 2h, 1d.")] = None,
     width: Width = None,
     method: Method = None,
+    defence: DefenceNames = None,
     iterations: Iterations = None,
     epochs: Epochs = None,
     batch_size: BatchSize = None,

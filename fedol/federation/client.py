@@ -15,6 +15,8 @@ from fedol.epochfile import EpochFile
 from fedol.errors import FedolError, InputError
 from fedol.evaluation import accuracy
 from fedol.models import ModelSpec
+from fedol.privacy.converted import spec_for
+from fedol.privacy.training import Budget, fit_private
 from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
 from fedol.task import Task
@@ -53,14 +55,18 @@ def client_fit(
     seed: int = 0,
     device: str = "auto",
     on_epoch: OnEpoch = lambda epoch: None,
-) -> dict[str, float]:
+    budget: Budget | None = None,
+) -> dict[str, Any]:
     """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test images.
 
     Every epoch is kept beside ``out`` until the end: stopped at any moment, the same call goes on after the last one.
+    With a privacy budget the training is differentially private, and the model file says so; it then starts anew.
     """
     train, test = client_data(data, task)
-    mean, std = channel_statistics(train.x)
     channels, height, breadth = train.x.shape[1:]
+    # A private model is scaled by constants: the data's own mean and spread would be released without noise.
+    mean, std = ((0.5,) * channels, (0.5,) * channels) if budget else channel_statistics(train.x)
+    model = spec_for(model) if budget else model
     architecture = Architecture(model, task.classes, (channels, height, breadth), width, Normalisation(mean, std))
     where = resolve_device(device)
     unfinished = EpochFile(out.with_name(f"{out.name}.unfinished"), _identity(task, architecture, train, recipe, seed))
@@ -73,17 +79,25 @@ def client_fit(
         recipe=recipe,
         seed=derive(seed, "client"),
         alone=True,
-        resume=unfinished.read(),
-        checkpoint=unfinished.keep,
+        # A private training is not kept between epochs: its noise must not be drawn twice for one budget.
+        resume=None if budget else unfinished.read(),
+        checkpoint=None if budget else unfinished.keep,
     )
-    (result,) = fit([job], where, on_epoch)
-    if result.error:
-        raise FedolError(result.error)
-    trained = ServerModel(job.model, architecture, device=where)
+    history: list[dict[str, Any]] = []
+    if budget:
+        loss, guarantee = fit_private(job, budget, where, on_epoch)
+        history = [{"privacy": asdict(guarantee)}]
+    else:
+        (result,) = fit([job], where, on_epoch)
+        if result.error:
+            raise FedolError(result.error)
+        loss = result.losses[-1]
+    trained = ServerModel(job.model, architecture, history, where)
     score = accuracy(trained.predict_log_proba(test.x), test.y)
     trained.save(out)
     unfinished.forget()
-    return {"samples": len(train), "loss": result.losses[-1], "accuracy": score}
+    privacy = history[0]["privacy"] if history else None
+    return {"samples": len(train), "loss": loss, "accuracy": score, "privacy": privacy}
 
 
 def _identity(task: Task, architecture: Architecture, train: Images, recipe: Recipe, seed: int) -> dict[str, Any]:

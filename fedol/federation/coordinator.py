@@ -5,6 +5,7 @@ Every step leaves its artefact in the run folder (see ``fedol.runs``), here also
     task.json       which task, and where its folder is
     roster.json     who is in, who was refused and why
     clients/*.fedol copies of the accepted files
+    screening.json  which of them the server listens to, and why not to the others (with the defence "trust")
     MODEL_CARD.md   what the model is, for whoever gets it
     report.html     how it came about, to look at
 """
@@ -32,6 +33,7 @@ from fedol.files import read_json, write_atomically, write_json
 from fedol.report.federation import federation_summary
 from fedol.report.modelcard import model_card
 from fedol.report.pages import write_report
+from fedol.robust.screening import screen
 from fedol.runs import RunFolder
 from fedol.server import Architecture, ServerModel, load
 from fedol.task import Task
@@ -130,6 +132,7 @@ class Coordinator:
             server = self._train(on_epoch)
             self._account(server, test)
             summary = federation_summary(self.task, self.config, self.roster, server, self.public, self._start, test)
+            summary["screening"] = self._screening()
             write_atomically(self.out / "MODEL_CARD.md", model_card(summary).encode())
             write_json(done, summary)
         if not (self.out / "report.html").exists():
@@ -141,17 +144,32 @@ class Coordinator:
         """What the report shows beside the summary."""
         if test is not None:
             account_for_tests(self.folder, {"server": server}, test)
-        files, seed = self._files(), self.config.seed
+        files, seed = self._heard(), self.config.seed
         account_for_labels(self.folder, knowledge_files(files, self.task), len(files), server, self.public, seed)
 
-    def _files(self) -> list[Path]:
-        return [self.out / "clients" / f"{name}.fedol" for name in self.roster.clients]
+    def _file(self, client: str) -> Path:
+        return self.out / "clients" / f"{client}.fedol"
+
+    def _screening(self) -> list[dict[str, Any]]:
+        """The verdict on every client; judged once, because it is part of what the run was made of."""
+        if not self.settings.defence.trust:
+            return []
+        kept = self.out / "screening.json"
+        if not kept.exists():
+            files = [self._file(name) for name in self.roster.clients]
+            write_json(kept, screen(knowledge_files(files, self.task)).as_json())
+        return list(read_json(kept))
+
+    def _heard(self) -> list[Path]:
+        """The files of the clients that the server listens to."""
+        left_out = {entry["client"] for entry in self._screening() if entry["left_out"]}
+        return [self._file(name) for name in self.roster.clients if name not in left_out]
 
     def _train(self, on_epoch: OnEpoch) -> ServerModel:
         """The method on the accepted files, client by client."""
         start = load(self._start, self.config.server_model).module if self._start else None
         process = distillation(
-            knowledge_files(self._files(), self.task),
+            knowledge_files(self._heard(), self.task),
             torch.from_numpy(self.public),
             self.architecture,
             self.settings,

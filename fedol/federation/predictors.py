@@ -12,6 +12,7 @@ networks. An estimator with ``classes_`` may know only some of the classes, as p
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from fedol.classes import on_all_classes
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge import Knowledge
 from fedol.models.lookup import imported
+from fedol.privacy.guarantee import Guarantee
 from fedol.server import ServerModel, load
 from fedol.task import Task
 
@@ -43,7 +45,14 @@ def predict_knowledge(spec: str, images: np.ndarray, task: Task, client: str) ->
         expected = [len(images), len(task.classes)]
         raise InputError(f"The model '{spec}' gives predictions of shape {list(values.shape)}; expected {expected}.")
     known = _distributions(values)
-    return (Knowledge.from_probabilities if known else Knowledge.from_logits)(values, task, client)
+    knowledge = (Knowledge.from_probabilities if known else Knowledge.from_logits)(values, task, client)
+    return replace(knowledge, privacy=_promise(model))
+
+
+def _promise(model: Any) -> Guarantee | None:
+    """What private training guaranteed: predictions are computed from the model alone, so they inherit it."""
+    trained = model.history[-1] if isinstance(model, ServerModel) and model.history else {}
+    return Guarantee.from_json(trained.get("privacy"))
 
 
 def open_model(spec: str) -> Any:

@@ -22,6 +22,7 @@ class Arrival:
     bytes: int
     codec: str
     sha256: str
+    privacy: str = ""  # what the client promises, in words
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,10 @@ class Roster:
         except InputError as error:
             return self.refuse(file, str(error))
         write_atomically(into / f"{header.client}.fedol", data)
-        clients = {**self.clients, header.client: Arrival(file, len(data), header.codec, digest)}
+        clients = {
+            **self.clients,
+            header.client: Arrival(file, len(data), header.codec, digest, str(header.privacy or "")),
+        }
         return replace(self, clients=dict(sorted(clients.items())), refused=_without(self.refused, file))
 
     def refuse(self, file: str, reason: str) -> Roster:

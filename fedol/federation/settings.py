@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fedol.config import ModelName, Settings
 from fedol.errors import InputError
 from fedol.methods import Distillation
+from fedol.robust import defence
 from fedol.training import Recipe
 
 
@@ -22,6 +23,7 @@ class ServerConfig(Settings):
     tau: float = 0.2
     rho: float = 0.1
     rho_step: float = 0.05
+    defence: str = defence.DEFAULT  # unlike the paper's server, this one hears strangers
     epochs: int = 50
     batch_size: int = 64
     lr: float = 1e-3
@@ -33,9 +35,11 @@ class ServerConfig(Settings):
     def __post_init__(self) -> None:
         if self.width < 1:
             raise InputError(f"width must be at least 1, but is {self.width}.")
+        defence.Defence.parse(self.defence)
 
     @property
     def distillation(self) -> Distillation:
         """The part that the method and the training see."""
         recipe = Recipe(self.epochs, self.batch_size, self.lr)
-        return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe)
+        defences = defence.Defence.parse(self.defence)
+        return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe, defences)

@@ -21,8 +21,9 @@ class FedOL:
     def __init__(self, knowledge: Iterable[Knowledge], settings: Distillation) -> None:
         self.iterations = settings.iterations
         self._settings = settings
-        self._ballots = Ballots()
-        mixture = Mixture()
+        defence = settings.defence
+        self._ballots = Ballots(defence.exact, defence.cap)
+        mixture = Mixture(defence.floor)
         for client in knowledge:
             probs = exact(client.probabilities())
             nats = shannon(probs)  # most of the work for a client: once, for both

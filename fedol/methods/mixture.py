@@ -11,7 +11,7 @@ from fedol.objective import Mixture
 
 def mixture(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = Σ_k λ_k p_k with λ = softmax_k(−H(p_k)) (Eq. 12): FedOL with τ = 0 and one iteration."""
-    mixed = Mixture()
+    mixed = Mixture(settings.defence.floor)
     for client in knowledge:
         mixed.add(client.probabilities())
     return once(mixed.mean())

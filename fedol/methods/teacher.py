@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
+from fedol.robust.defence import Defence
 from fedol.training import Recipe
 from fedol.voting import PseudoLabels
 
@@ -26,6 +27,7 @@ class Distillation:
     rho: float = 0.1
     rho_step: float = 0.05
     recipe: Recipe = field(default_factory=Recipe)
+    defence: Defence = field(default_factory=Defence)
 
     def __post_init__(self) -> None:
         if self.iterations < 1:

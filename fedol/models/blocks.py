@@ -16,7 +16,8 @@ def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: boo
 
     Everything here is bound by memory traffic, so this is the spot where a fused kernel pays.
     """
-    usual = norm.training and norm.affine and norm.track_running_stats and norm.momentum is not None
+    batch = isinstance(norm, nn.BatchNorm2d)  # another norm is what private training makes of it
+    usual = batch and norm.training and norm.affine and norm.track_running_stats and norm.momentum is not None
     usual = usual and "forward" not in vars(norm)  # else its statistics are those of several processes
     if x.is_cuda and usual and (kernels := fused_kernels()):
         out: Tensor = kernels.norm_act(norm, x, residual, relu)

@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from fedol.privacy.guarantee import Guarantee
 from fedol.report.tables import percent, size
 
 BAR = 40
@@ -22,6 +23,8 @@ def inspection_view(found: dict[str, Any]) -> Group:
     facts.add_row("predictions", f"{found['samples']:,} images, {found['classes']} classes")
     facts.add_row("task", found["task"] or "none")
     facts.add_row("signed", "yes" if found["signed"] else "no")
+    promise = found["privacy"]
+    facts.add_row("privacy", escape(str(Guarantee(**promise))) if promise else "no formal guarantee")
     fits = found["fits"]
     if fits is None:
         facts.add_row("fits", "not checked; give --task")

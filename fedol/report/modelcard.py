@@ -43,7 +43,7 @@ Or `fedol predict RUN IMAGES`, `fedol export RUN --onnx FILE`.
 ## Limits
 
 The model can be no better than what its clients know together, and it has their biases. Pseudo-labels come from a vote
-of the clients: a client that lies is a voter like any other. What a client's predictions reveal about its data
+of the clients. {suspicions} What a client's predictions reveal about its data
 is discussed in the documentation (docs/federation.md).
 
 ## Versions
@@ -55,8 +55,11 @@ is discussed in the documentation (docs/federation.md).
 def model_card(summary: dict[str, Any]) -> str:
     """The card of a finished server run."""
     config, task, classes = summary["config"], summary["task"], summary["task"]["classes"]
-    clients = [["client", "file", "size", "codec"]]
-    clients += [[c["client"], f"`{c['file']}`", size(c["bytes"]), c["codec"]] for c in summary["clients"]]
+    clients = [["client", "file", "size", "codec", "privacy that it promises"]]
+    clients += [
+        [c["client"], f"`{c['file']}`", size(c["bytes"]), c["codec"], c["privacy"] or "none"]
+        for c in summary["clients"]
+    ]
     refused = [["refused file", "reason"], *([f"`{r['file']}`", r["reason"]] for r in summary["refused"])]
     columns = [key for key in summary["history"][-1] if key != "iteration"]
     history = [["iteration", *columns]]
@@ -78,10 +81,21 @@ def model_card(summary: dict[str, Any]) -> str:
         seed=config["seed"],
         device=summary["device"],
         closed=summary["closed"],
+        suspicions=_suspicions(summary),
         metrics=_metrics(summary),
         history=_table(history),
         versions=", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
     )
+
+
+def _suspicions(summary: dict[str, Any]) -> str:
+    """Who was left out of the vote, and why."""
+    found = [entry for entry in summary["screening"] if entry["left_out"]]
+    if not summary["screening"]:
+        return "Clients were not screened: one that lies is a voter like any other."
+    if not found:
+        return "Clients were screened for lies, and none was left out; careful liars get through (docs/robustness.md)."
+    return "Left out as suspicious: " + " ".join(f"{entry['client']} ({entry['why']})" for entry in found)
 
 
 def _metrics(summary: dict[str, Any]) -> str:

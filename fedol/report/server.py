@@ -40,8 +40,10 @@ def server_table(summary: dict[str, Any]) -> Table:
     table = Table(title=f"{escape(summary['task']['name'])}: {len(summary['clients'])} clients")
     for heading in ("client", "file", "size", "codec", ""):
         table.add_column(heading)
+    left_out = {entry["client"] for entry in summary["screening"] if entry["left_out"]}
     for client in summary["clients"]:
-        table.add_row(escape(client["client"]), escape(client["file"]), size(client["bytes"]), client["codec"], "in")
+        state = "[red]suspicious, left out" if client["client"] in left_out else "in"
+        table.add_row(escape(client["client"]), escape(client["file"]), size(client["bytes"]), client["codec"], state)
     for refused in summary["refused"]:
         table.add_row("", escape(refused["file"]), "", "", f"[red]refused: {escape(refused['reason'])}")
     server, last = summary["server"], summary["history"][-1]
@@ -51,7 +53,7 @@ def server_table(summary: dict[str, Any]) -> Table:
 
 def remarks(summary: dict[str, Any]) -> list[str]:
     """What is known about the model, and, where it continued another, what changed."""
-    lines = []
+    lines = suspicions(summary)
     if summary["test"]:
         lines.append(f"Accuracy on {summary['test']['samples']:,} test images: {percent(summary['test']['accuracy'])}.")
     if "changed" in summary:
@@ -64,4 +66,13 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         before, after = changed["test"]
         if before:
             lines.append(f"Accuracy before: {percent(before['accuracy'])}, now: {percent(after['accuracy'])}.")
+    return lines
+
+
+def suspicions(summary: dict[str, Any]) -> list[str]:
+    """Who was left out and why, and how to decide otherwise."""
+    found = [entry for entry in summary["screening"] if entry["left_out"]]
+    lines = [f"{entry['client']} is suspicious (trust {entry['trust']:.2f}): {entry['why']}" for entry in found]
+    if found:
+        lines.append("They were left out; look at their files, and to hear them all the same: --defence exact,cap.")
     return lines

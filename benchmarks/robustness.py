@@ -1,0 +1,177 @@
+"""Hostile clients on real predictions: every attack, 1, 3 and 4 of 10 clients, every method.
+
+    python benchmarks/robustness.py --json benchmarks/results/robustness.json
+
+Ten clients' predictions on 5,000 CIFAR-100 images in each of four federations. Attackers know everyone's predictions;
+which clients they are is drawn ``--draws`` times. Printed per attack is the accuracy (labels are only used here, to
+score) minus that of literal FedOL without the attacking clients: of Algorithm 1's pseudo-labels at rho = 0.1, and of
+the λ mixture. Other methods have one target; the difference is to the same method without the attacking clients.
+"caught" and "false" count the attackers and the honest clients that our screening leaves out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from _record import table, write
+from torch import Tensor
+
+from fedol import methods
+from fedol.knowledge import Knowledge
+from fedol.methods import Distillation
+from fedol.methods.fedol import FedOL
+from fedol.robust.attacks import ATTACKS, attacked
+from fedol.robust.defence import DEFAULT, DEFENCES, Defence
+from fedol.robust.screening import screen
+from fedol.seeding import derive, numpy_generator
+
+PREDICTIONS = Path(__file__).resolve().parents[2] / "shared" / "data" / "predictions"
+OTHERS = ("feddf", "fedhkt", "mine")
+STEPS = 10  # of Weiszfeld's iteration
+
+
+@dataclass(frozen=True)
+class Federation:
+    """One file: all clients' honest probabilities, and the labels that only scoring sees."""
+
+    name: str
+    clients: list[Tensor]
+    truth: Tensor
+
+    def score(self, labels: Tensor) -> float:
+        """Percent right of the labels that there are."""
+        return 100 * (labels == self.truth)[labels >= 0].double().mean().item()
+
+
+def federations(folder: Path) -> Iterator[Federation]:
+    for file in sorted(folder.glob("*.npz")):
+        with np.load(file) as arrays:
+            logits = torch.from_numpy(arrays["public_logits"].astype(np.float32))
+            truth = torch.from_numpy(arrays["public_labels"].astype(np.int64))
+        yield Federation(file.stem, list(logits.softmax(2)), truth)
+
+
+def fedol(federation: Federation, clients: list[Tensor], defence: str) -> dict[str, Any]:
+    """Pseudo-label and mixture accuracy of FedOL under a defence, and whom it leaves out."""
+    knowledge, settings = known(clients), Distillation(defence=Defence.parse(defence))
+    kept = screen(knowledge).kept if settings.defence.trust else list(range(len(clients)))
+    teacher = FedOL([knowledge[k] for k in kept], settings)
+    targets = teacher.targets(1, None)
+    assert targets.votes is not None
+    mixed = methods.find("mixture")([knowledge[k] for k in kept], settings).targets(1, None)
+    return {
+        "pseudo_labels": federation.score(targets.votes.labels),
+        "coverage": targets.record["coverage"],
+        "mixture": federation.score(mixed.soft.argmax(1)),
+        "left_out": [k for k in range(len(clients)) if k not in kept],
+    }
+
+
+def others(federation: Federation, clients: list[Tensor]) -> dict[str, float]:
+    """The accuracy of the other methods' targets."""
+    knowledge = known(clients)
+    targets = {name: methods.find(name)(knowledge, Distillation()).targets(1, None).soft for name in OTHERS}
+    targets["geometric median"] = geometric_median(clients)
+    return {name: federation.score(soft.argmax(1)) for name, soft in targets.items()}
+
+
+def known(clients: list[Tensor]) -> list[Knowledge]:
+    return [Knowledge.from_probabilities(probs, client=f"client {k}") for k, probs in enumerate(clients)]
+
+
+def geometric_median(clients: list[Tensor]) -> Tensor:
+    """Per image the point of least total distance to all clients' distributions."""
+    points = torch.stack(clients)
+    centre = points.mean(0)
+    for _ in range(STEPS):
+        weight = 1 / (points - centre).norm(dim=2, keepdim=True).clamp_min(1e-6)
+        centre = (weight * points).sum(0) / weight.sum(0)
+    return centre
+
+
+def cell(federation: Federation, attack: str, count: int, draw: int) -> dict[str, Any]:
+    """One attack by ``count`` clients: every method with the attackers, and without those clients."""
+    rng = numpy_generator(draw, federation.name, attack, count)
+    bad = sorted(rng.choice(len(federation.clients), count, replace=False).tolist())
+    honest = [probs for k, probs in enumerate(federation.clients) if k not in bad]
+    sent = attacked(attack, [federation.clients[k] for k in bad], honest, derive(draw, attack, count))
+    clients = list(federation.clients)
+    for k, probs in zip(bad, sent, strict=True):
+        clients[k] = probs
+    removed = {**others(federation, honest), **figures("literal", fedol(federation, honest, "none"))}
+    ours = fedol(federation, clients, DEFAULT)
+    literal = fedol(federation, clients, "none")
+    with_them = {**others(federation, clients), **figures("literal", literal), **figures("ours", ours)}
+    reference = {**removed, **{f"ours, {kind}": removed[f"literal, {kind}"] for kind in ("pseudo_labels", "mixture")}}
+    return {
+        "federation": federation.name,
+        "attack": attack,
+        "attackers": bad,
+        "caught": len(set(ours["left_out"]) & set(bad)),
+        "false_alarms": len(set(ours["left_out"]) - set(bad)),
+        "accuracy": with_them,
+        "without_attackers": removed,
+        "change": {name: with_them[name] - reference[name] for name in with_them},
+    }
+
+
+def figures(name: str, found: dict[str, Any]) -> dict[str, float]:
+    return {f"{name}, {kind}": found[kind] for kind in ("pseudo_labels", "mixture")}
+
+
+def clean(federation: Federation) -> dict[str, Any]:
+    """What each defence costs where nobody lies, in points; and whom it leaves out."""
+    literal = fedol(federation, federation.clients, "none")
+    costs = {}
+    for defence in (*DEFENCES, DEFAULT):
+        found = fedol(federation, federation.clients, defence)
+        costs[defence] = {
+            **{kind: literal[kind] - found[kind] for kind in ("pseudo_labels", "mixture")},
+            "false_alarms": len(found["left_out"]),
+        }
+    return {"federation": federation.name, "literal": literal, "cost": costs}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--predictions", type=Path, default=PREDICTIONS)
+    parser.add_argument("--draws", type=int, default=2)
+    parser.add_argument("--attackers", type=int, nargs="+", default=[1, 3, 4])
+    parser.add_argument("--attacks", nargs="+", default=list(ATTACKS))
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    everyone = list(federations(options.predictions))
+    if not everyone:
+        raise SystemExit(f"No .npz files in {options.predictions}; give their folder with --predictions.")
+    without = [clean(federation) for federation in everyone]
+    print("Cost of each defence without attackers, in points (the worst federation)")
+    kinds = ("pseudo_labels", "mixture", "false_alarms")
+    worst = {d: [max(found["cost"][d][kind] for found in without) for kind in kinds] for d in (*DEFENCES, DEFAULT)}
+    table(["defence", *kinds], [[d, *(f"{value:.2f}" for value in row)] for d, row in worst.items()])
+    cells = []
+    for count in options.attackers:
+        for attack in options.attacks:
+            found = [cell(f, attack, count, draw) for f in everyone for draw in range(options.draws)]
+            cells += found
+            names = list(found[0]["change"])
+            if attack == options.attacks[0]:
+                print(f"\n{count} of 10 attack: change in points, the worst federation and draw")
+                print("  ".join(["attack    ", "caught", "false", *names]))
+            low = [min(entry["change"][name] for entry in found) for name in names]
+            caught = sum(entry["caught"] for entry in found)
+            alarms = sum(entry["false_alarms"] for entry in found)
+            row = [f"{attack:10}", f"{caught}/{count * len(found)}".rjust(6), str(alarms).rjust(5)]
+            print("  ".join([*row, *(f"{v:.1f}".rjust(len(n)) for v, n in zip(low, names, strict=True))]), flush=True)
+    if options.json:
+        settings = {"draws": options.draws, "federations": [f.name for f in everyone], "defence": DEFAULT}
+        write(options.json, seed=0, settings=settings, results={"clean": without, "attacked": cells})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""``fedol audit``: what sharing predictions reveals, measured by attacks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedol.cli.options import BatchSize, Epochs, Json, LearningRate, PublicImages, Seed, given
+from fedol.errors import InputError
+
+
+def audit(
+    run: Annotated[Path | None, typer.Argument(help="The folder of a finished 'fedol run'.")] = None,
+    task: Annotated[Path | None, typer.Option(help="Or your own: the task's folder, with --model and --data.")] = None,
+    model: Annotated[Path | None, typer.Option(help="Your model of 'fedol client fit'.")] = None,
+    data: Annotated[str | None, typer.Option(help="The data it was trained on, with test images apart.")] = None,
+    codec: Annotated[
+        str | None, typer.Option(help="How the file is packed; the run's or the task's by default.")
+    ] = None,
+    shadows: Annotated[int, typer.Option(min=0, help="Shadow models of the likelihood-ratio attack; 0: none.")] = 8,
+    clients: Annotated[int, typer.Option(min=1, help="How many of a run's clients.")] = 3,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
+    seed: Seed = None,
+    public: PublicImages = None,
+    as_json: Json = False,
+) -> None:
+    """Attack what a client sends: who was in its training data, and how many images of each class it holds.
+
+    Examples: fedol audit runs/quick
+              fedol audit --task task --model mine.safetensors --data my.npz --epochs 50
+    """
+    from fedol.privacy import audit as auditing
+
+    if run is not None:
+        found = auditing.run_audit(run, clients, codec, shadows)
+    else:
+        from fedol.federation.client import client_data
+        from fedol.federation.taskfolder import TaskFolder
+        from fedol.server import load
+        from fedol.training import Recipe
+
+        if task is None or model is None or data is None:
+            raise InputError("Give the folder of a run, or --task, --model and --data.")
+        folder = TaskFolder.open(task)
+        recipe = Recipe(**given({"epochs": epochs, "batch_size": batch_size, "lr": lr}))
+        members, others = client_data(data, folder.task)
+        images = folder.public(public)
+        how = codec or folder.task.codec
+        one = auditing.audit(load(model), members, others, images, recipe, how, shadows, seed or 0)
+        found = {"clients": [{"client": model.stem, "samples": len(members), **one}]}
+    if as_json:
+        print(json.dumps(found, indent=1))
+        return
+    for client in found["clients"]:
+        print(f"Client {client['client']}, trained on {client['samples']:,} images; sent as {client['codec']}:")
+        for line in auditing.words(client):
+            print(f"  {line}")

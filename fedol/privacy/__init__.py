@@ -1,0 +1,1 @@
+"""What sharing reveals, measured (audit), and what limits it (differential privacy, noisy release)."""

@@ -1,0 +1,151 @@
+"""The audit: attacks on what a client really sends, with what an attacker could know at worst.
+
+Who attacks: someone who reads the client's file and chose the public images, so that images that may be the client's
+are among them (a coordinator can do that; otherwise no private image is ever predicted). What is asked: which of these
+images the client was trained on, and how many images of each class it holds. Members and others have the same
+classes in the same numbers, so that a client's classes alone do not give its images away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fedol import codecs
+from fedol.data import Images
+from fedol.errors import FedolError, InputError
+from fedol.privacy.membership import Leakage, Values, confidence, likelihood_ratio
+from fedol.seeding import derive, numpy_generator
+from fedol.server import ServerModel
+from fedol.training import Job, Recipe, fit, predict
+
+SHADOWS = 8
+
+
+def audit(
+    model: ServerModel,
+    members: Images,
+    others: Images,
+    public: npt.NDArray[np.uint8],
+    recipe: Recipe,
+    codec: str = codecs.DEFAULT,
+    shadows: int = SHADOWS,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Membership inference and what the file says about the class mix; with ``shadows=0`` the threshold attack only."""
+    classes = len(model.classes)
+    inside, outside = _matched(members, others, seed)
+    pool = Images(np.concatenate([inside.x, outside.x]), np.concatenate([inside.y, outside.y]))
+    member = np.arange(len(pool)) < len(inside)
+    packed = codecs.find(codec)
+
+    def sent(log_probs: torch.Tensor) -> torch.Tensor:
+        return torch.log_softmax(packed.decode(packed.encode(log_probs), *log_probs.shape), 1)
+
+    observed = confidence(sent(model.predict_log_proba(pool.x)), pool.y)
+    attacks = {"threshold": asdict(Leakage.of(observed, member))}
+    if shadows:
+        others_seen, held = _shadows(model, pool, recipe, shadows, seed, sent)
+        attacks["likelihood ratio"] = asdict(Leakage.of(likelihood_ratio(observed, others_seen, held), member))
+    inferred = sent(model.predict_log_proba(public)).exp().mean(0).numpy()
+    true = np.bincount(members.y, minlength=classes) / len(members)
+    even = np.full(classes, 1 / classes)
+    return {
+        "codec": codec,
+        "shadows": shadows,
+        "membership": attacks,
+        "label_mix": {"error": _variation(inferred, true), "error_of_guessing_evenly": _variation(even, true)},
+    }
+
+
+def _matched(members: Images, others: Images, seed: int) -> tuple[Images, Images]:
+    """As many members as others of each class."""
+    rng = numpy_generator(seed, "audit")
+    chosen: list[list[int]] = [[], []]
+    for c in np.unique(members.y):
+        places = [rng.permutation(np.flatnonzero(part.y == c)) for part in (members, others)]
+        count = min(map(len, places))
+        for mine, place in zip(chosen, places, strict=True):
+            mine += place[:count].tolist()
+    if len(chosen[0]) < 10:
+        raise InputError(
+            f"Only {len(chosen[0])} images outside the training data have its classes; at least 10 needed."
+        )
+    return members.take(np.array(chosen[0])), others.take(np.array(chosen[1]))
+
+
+def _shadows(
+    model: ServerModel, pool: Images, recipe: Recipe, count: int, seed: int, sent: Any
+) -> tuple[Values, npt.NDArray[np.bool_]]:
+    """Shadow models' confidence on the pool, and which images each was trained on: every image in exactly half."""
+    order = numpy_generator(seed, "shadows").permuted(np.tile(np.arange(count) % 2 == 0, (len(pool), 1)), axis=1).T
+    held: npt.NDArray[np.bool_] = np.ascontiguousarray(order)
+    jobs = []
+    for s in range(count):
+        part = pool.take(np.flatnonzero(held[s]))
+        built = model.architecture.build(derive(seed, "shadow", s, "init"))
+        images, targets = torch.from_numpy(part.x), torch.from_numpy(part.y)
+        normalise = model.architecture.normalise
+        jobs.append(Job(f"shadow {s}", built, images, targets, normalise, recipe, derive(seed, "shadow", s)))
+    for result in fit(jobs, model.device):
+        if result.error:
+            raise FedolError(result.error)
+    seen = [predict(job.model, pool.x, job.normalise, model.device) for job in jobs]
+    return np.stack([confidence(sent(log_probs), pool.y) for log_probs in seen]), held
+
+
+def _variation(p: Values, q: Values) -> float:
+    """Total variation: 0 where two class mixes are the same, 1 where they have no class in common."""
+    return float(np.abs(p - q).sum() / 2)
+
+
+def words(found: dict[str, Any]) -> list[str]:
+    """The result as a data owner reads it."""
+    lines = []
+    for name, leak in found["membership"].items():
+        lines.append(
+            f"Membership, {name}: shown one of your images and one that is not, the attacker picks yours "
+            f"{100 * leak['auc']:.0f} % of the time (50 % is guessing). Where it may accuse 1 % of foreign images "
+            f"wrongly, it finds {100 * leak['tpr_at_1_percent']:.1f} % of yours; at 0.1 %, "
+            f"{100 * leak['tpr_at_01_percent']:.1f} %."
+        )
+        if leak["others"] < 1000:
+            lines.append(f"With {leak['others']} foreign images, 0.1 % is less than one: read that figure with care.")
+    mix = found["label_mix"]
+    lines.append(
+        f"Class mix: the file gives away how many images of each class you hold up to an error of "
+        f"{100 * mix['error']:.0f} % (guessing that all are equal: {100 * mix['error_of_guessing_evenly']:.0f} %)."
+    )
+    lines.append(
+        "Membership was tried with your images among the public ones. Where none is, nobody sees your model's "
+        "predictions on them, and this attack does not apply; the class mix always shows."
+    )
+    return lines
+
+
+def run_audit(folder: Any, clients: int, codec: str | None, shadows: int) -> dict[str, Any]:
+    """The audit of a finished simulation's first clients, each against images of other clients and the test set."""
+    from fedol.config import configure
+    from fedol.federation.scenario import Scenario
+    from fedol.files import read_json
+    from fedol.runs import RunFolder
+    from fedol.server import load
+
+    if not (folder / "summary.json").exists():
+        raise FedolError(f"{folder} is no finished run of 'fedol run'.")
+    config = configure(overrides=read_json(folder / "config.json")["config"])
+    here, found = Scenario(config), []
+    for k in range(min(clients, config.clients)):
+        model = replace(load(RunFolder(folder).client_model(k)), device=here.device)
+        rest = here.data.private.take(np.setdiff1d(np.arange(len(here.data.private)), here.shares[k]))
+        others = Images(np.concatenate([here.data.test.x, rest.x]), np.concatenate([here.data.test.y, rest.y]))
+        members = here.data.private.take(here.shares[k])
+        one = audit(
+            model, members, others, here.data.public, config.recipe, codec or config.codec, shadows, config.seed
+        )
+        found.append({"client": k, "samples": len(members), **one})
+    return {"run": str(folder), "clients": found}

@@ -1,0 +1,49 @@
+"""Built-in models without batch norm, which mixes the examples of a batch and so cannot be private.
+
+``fedol.privacy.converted:resnet20`` is resnet20 as Opacus converts it: group norm in place of every batch norm. A model
+file names it that way, so that it can be built again when it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from fedol.errors import FedolError, InputError, cause
+from fedol.models import ModelSpec, create
+from fedol.models.lookup import FIXED, RESNET
+
+
+def spec_for(model: ModelSpec) -> ModelSpec:
+    """What to train in place of ``model``: a built-in one converted, one of the user's own as it is."""
+    builtin = isinstance(model, str) and (model in FIXED or RESNET.fullmatch(model))
+    return f"{__name__}:{model}" if builtin else model
+
+
+def check(module: nn.Module, name: str) -> None:
+    """Refuse what cannot be trained privately, with the reason."""
+    errors = _validator().validate(module, strict=False)
+    if errors:
+        raise InputError(f"The model '{name}' cannot be trained privately: {cause(errors[0])}.")
+
+
+def _build(name: str, *, classes: int, shape: tuple[int, int, int], width: int) -> nn.Module:
+    fixed: nn.Module = _validator().fix(create(name, classes=classes, shape=shape, width=width))
+    return fixed
+
+
+def __getattr__(name: str) -> Callable[..., nn.Module]:
+    if name in FIXED or RESNET.fullmatch(name):
+        return partial(_build, name)
+    raise AttributeError(name)
+
+
+def _validator() -> Any:
+    try:
+        from opacus.validators import ModuleValidator
+    except ImportError:
+        raise FedolError("Private training needs Opacus: pip install 'fedol[privacy]'.") from None
+    return ModuleValidator

@@ -1,0 +1,59 @@
+"""Saying less without training again: what a client can do to its predictions before it sends them.
+
+    label            the predicted class alone                             no formal guarantee
+    noise:SIGMA      Gaussian noise of SIGMA nats on the log-probabilities  no formal guarantee
+    response:EPSILON randomised response: the predicted class, replaced at random
+
+Only randomised response has an accounting, and it is easily misread. Each reported class is ε-differentially private
+with respect to *the model's answer on that one public image*: whoever sees the report can hardly tell what the model
+said there. That protects no training image as such: one training image may change many answers, and over N public
+images the guarantees add up to N·ε. To protect training images, train with ``--dp-epsilon``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from fedol.errors import InputError
+from fedol.knowledge import Knowledge
+from fedol.privacy.guarantee import PUBLIC_LABEL, Guarantee
+
+
+def released(knowledge: Knowledge, how: str) -> Knowledge:
+    """The knowledge as it is to be sent."""
+    kind, _, text = how.partition(":")
+    samples, classes = knowledge.log_probs.shape
+    top = knowledge.log_probs.argmax(1)
+    rng = np.random.default_rng()  # from the system's entropy: whoever could draw the same noise could subtract it
+    if kind == "label" and not text:
+        return replace(knowledge, log_probs=_reported(top, classes, 1 - 1e-6))
+    strength = _positive(text, how) if kind in ("noise", "response") else math.nan
+    if kind == "noise":
+        noise = torch.from_numpy(rng.normal(0, strength, (samples, classes))).float()
+        return replace(knowledge, log_probs=torch.log_softmax(knowledge.log_probs + noise, 1))
+    if kind == "response":
+        truth = math.exp(strength) / (math.exp(strength) + classes - 1)
+        shift = torch.from_numpy(np.where(rng.random(samples) < truth, 0, rng.integers(1, classes, samples)))
+        guarantee = Guarantee(strength, 0.0, PUBLIC_LABEL)
+        return replace(knowledge, log_probs=_reported((top + shift) % classes, classes, truth), privacy=guarantee)
+    raise InputError(f"There is no release '{how}'; use label, noise:SIGMA or response:EPSILON.")
+
+
+def _reported(label: torch.Tensor, classes: int, right: float) -> torch.Tensor:
+    """Log-probabilities that say: this class with the probability that the report is the model's own."""
+    rest = (1 - right) / (classes - 1)
+    return torch.full((len(label), classes), math.log(rest)).scatter(1, label[:, None], math.log(right))
+
+
+def _positive(text: str, how: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 100:
+        raise InputError(f"'{how}' needs a number above 0 and up to 100 after its colon, for instance response:2.")
+    return value

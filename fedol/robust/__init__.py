@@ -1,0 +1,1 @@
+"""Clients that lie: attacks to test with, and defences that need no label (docs/robustness.md)."""

@@ -1,0 +1,131 @@
+"""What a hostile client can send: attacks on knowledge, to test one's own federation and our defences with.
+
+An attack gets the honest predictions of the clients that the attacker controls, what it knows of the others (at worst
+everything), and a generator; it gives what its clients send instead. All probabilities, float32 [N, C] per client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedol.errors import unknown
+from fedol.robust.agreement import Opinions
+from fedol.robust.trust import judge
+from fedol.seeding import numpy_generator
+
+Attack = Callable[[list[Tensor], list[Tensor], np.random.Generator], list[Tensor]]
+LOUD = 20.0  # scale of logits that leave no doubt
+SOURCES = 10  # a backdoor turns every so many-th part of the images
+
+
+def constant(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """One class with certainty, always: zero entropy, so literally reliable everywhere."""
+    samples, classes = own[0].shape
+    return [_certain(torch.full((samples,), int(rng.integers(classes))), classes)] * len(own)
+
+
+def random(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """Random classes, each with great confidence."""
+    return [torch.softmax(LOUD * _normal(rng, p), 1) for p in own]
+
+
+def noise(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """Own predictions drowned in noise of three times their spread, and scaled up."""
+    logs = [p.clamp_min(1e-30).log() for p in own]
+    return [torch.softmax(z + 3 * z.std() * _normal(rng, z), 1) for z in logs]
+
+
+def permuted(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """Own predictions with the classes exchanged (label flip), each client by itself."""
+    return [p[:, _shuffled(rng, p.shape[1])] for p in own]
+
+
+def colluding(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """The same, with one permutation for all: the liars agree with each other as honest clients do."""
+    order = _shuffled(rng, own[0].shape[1])
+    return [p[:, order] for p in own]
+
+
+def copies(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """One lie sent by all: the first client's permuted predictions, made certain."""
+    lie = colluding(own[:1], others, rng)[0]
+    return [_certain(lie.argmax(1), lie.shape[1])] * len(own)
+
+
+def backdoor(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """Honest, but the tenth of the images that look most like one class is another class with certainty."""
+    samples, classes = own[0].shape
+    source, target = rng.choice(classes, 2, replace=False)
+    everyone = torch.stack([*own, *others]).mean(0)[:, int(source)]
+    chosen = everyone.topk(max(1, samples // SOURCES)).indices
+    return [p.index_copy(0, chosen, _certain(torch.full_like(chosen, int(target)), classes)) for p in own]
+
+
+def forged(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """Certain of a wrong class on the half of the images on which the honest are least sure; honest elsewhere."""
+    p = torch.stack(others or own)
+    unsure = torch.special.entr(p).sum(2).mean(0).topk(p.shape[1] // 2).indices
+    wrong = p.mean(0)[unsure].argsort(1, descending=True)[:, 1]  # the runner-up: the lie that is nearest to winning
+    return [q.index_copy(0, unsure, _certain(wrong, q.shape[1])) for q in own]
+
+
+def adaptive(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """Knows the screening and everyone's predictions: one lie for all, on as many images as pass the screening.
+
+    On an image it lies about, a client exchanges its class and the lie and keeps its entropy; the images are the same
+    for all. A client that does not pass even with the truth lies everywhere: it has nothing to lose.
+    """
+    crowd = torch.stack(others or own).mean(0)
+    lie = torch.from_numpy(_shuffled(rng, crowd.shape[1]))[crowd.argmax(1)]
+    order = torch.from_numpy(rng.permutation(len(crowd)))
+
+    def sent(count: int) -> list[Tensor]:
+        return [_exchanged(p, order[:count], lie) for p in own]
+
+    low, high = 0, len(order)
+    while low < high:
+        count = (low + high + 1) // 2
+        caught = any(k < len(own) for k in judge(Opinions.of([*sent(count), *others])).excluded)
+        low, high = (low, count - 1) if caught else (count, high)
+    return sent(low or len(order))
+
+
+ATTACKS: dict[str, Attack] = {
+    attack.__name__: attack
+    for attack in (constant, random, noise, permuted, colluding, copies, backdoor, forged, adaptive)
+}
+
+
+def attacked(name: str, own: Sequence[Tensor], others: Sequence[Tensor] = (), seed: int = 0) -> list[Tensor]:
+    """What the attacker's clients send instead of their honest predictions ``own``."""
+    if name not in ATTACKS:
+        raise unknown("attack", name, ATTACKS)
+    return ATTACKS[name](list(own), list(others), numpy_generator(seed, "attack", name))
+
+
+def _certain(labels: Tensor, classes: int) -> Tensor:
+    return F.one_hot(labels.long(), classes).float()
+
+
+def _exchanged(p: Tensor, images: Tensor, lie: Tensor) -> Tensor:
+    """The predictions with the most probable class and the lie exchanged on these images."""
+    result, top = p.clone(), p[images].argmax(1)
+    result[images, top], result[images, lie[images]] = p[images, lie[images]], p[images, top]
+    return result
+
+
+def _normal(rng: np.random.Generator, like: Tensor) -> Tensor:
+    return torch.from_numpy(rng.standard_normal(tuple(like.shape), dtype=np.float32))
+
+
+def _shuffled(rng: np.random.Generator, classes: int) -> np.ndarray:
+    """A permutation of the classes that leaves none where it was."""
+    cycle = rng.permutation(classes)
+    order = np.empty(classes, dtype=np.int64)
+    order[cycle] = np.roll(cycle, 1)
+    return order

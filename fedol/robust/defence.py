@@ -1,0 +1,45 @@
+"""Which defences are on. They compose; none of them sees a label, and without all of them the method is the paper's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fedol.errors import unknown
+
+CAP = 5.0  # times the fair share 1/C that a model's class confidence C² may count for
+FLOOR = 0.5  # nats of entropy below which a client gains no more weight in the mixture
+
+DEFENCES = {
+    "trust": "leave out clients that do not agree with the others (fedol.robust.trust)",
+    "exact": "a model votes on exactly ⌈ρN⌉ samples, however many tie",
+    "cap": f"class confidence counts for at most {CAP:g} times a fair share",
+    "floor": f"entropy below {FLOOR:g} nats earns no more weight in the mixture",
+}
+# By measurement (docs/robustness.md): these cost nothing without attackers; the floor costs up to three points.
+DEFAULT = "trust,exact,cap"
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class Defence:
+    """The defences as the server applies them. The default is none: Algorithm 1 and Eq. 12 to the letter."""
+
+    trust: bool = False
+    exact: bool = False
+    cap: float = math.inf
+    floor: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Defence:
+        """``none``, or names of defences with commas between them."""
+        names = [] if text == NONE else [name.strip() for name in text.split(",")]
+        for name in names:
+            if name not in DEFENCES:
+                raise unknown("defence", name, [*DEFENCES, NONE])
+        return cls(
+            "trust" in names,
+            "exact" in names,
+            CAP if "cap" in names else math.inf,
+            FLOOR if "floor" in names else 0.0,
+        )

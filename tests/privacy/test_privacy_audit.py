@@ -1,0 +1,99 @@
+"""The audit: its figures against obvious references, and that it finds what is there to find."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import fedol
+from fedol.errors import InputError
+from fedol.privacy.audit import audit, run_audit
+from fedol.privacy.membership import Leakage, confidence, likelihood_ratio
+from fedol.training import Recipe
+
+
+def test_leakage_against_scikit_learn() -> None:
+    from sklearn.metrics import roc_auc_score
+
+    rng = np.random.default_rng(0)
+    member = rng.random(3000) < 0.5
+    score = rng.standard_normal(3000).round(1) + member
+    found = Leakage.of(score, member)
+    assert found.auc == pytest.approx(roc_auc_score(member, score))
+    for rate, tpr in ((0.01, found.tpr_at_1_percent), (0.001, found.tpr_at_01_percent)):
+        best = max((score[member] > t).mean() for t in score if (score[~member] > t).mean() <= rate)
+        assert tpr == pytest.approx(best)
+
+
+def test_confidence_is_the_logit_of_the_true_class() -> None:
+    probs = torch.tensor([[0.8, 0.2], [0.5, 0.5]])
+    np.testing.assert_allclose(confidence(probs.log(), np.array([0, 1])), [np.log(4), 0], atol=1e-6)
+
+
+def test_the_likelihood_ratio_finds_members_that_a_threshold_cannot() -> None:
+    """Images of very different difficulty: only a comparison with shadows on the same image tells."""
+    rng = np.random.default_rng(0)
+    difficulty = 5 * rng.standard_normal(2000)
+    inside = rng.permuted(np.tile(np.arange(8) % 2 == 0, (2000, 1)), axis=1).T
+    shadows = difficulty + 2 * inside + 0.3 * rng.standard_normal((8, 2000))
+    member = rng.random(2000) < 0.5
+    observed = difficulty + 2 * member + 0.3 * rng.standard_normal(2000)
+    assert Leakage.of(observed, member).auc < 0.65
+    assert Leakage.of(likelihood_ratio(observed, shadows, inside), member).auc > 0.99
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("audit") / "run"
+    return fedol.run(
+        out=out, clients=3, partition="iid", client_models="mlp", epochs=40, method="local", device="cpu"
+    ).out
+
+
+def test_an_overfitted_client_leaks(trained: Path) -> None:
+    found = run_audit(trained, 1, None, 4)["clients"][0]
+    assert set(found["membership"]) == {"threshold", "likelihood ratio"}
+    assert found["membership"]["threshold"]["auc"] > 0.5
+    assert 0 <= found["label_mix"]["error"] < 0.3
+
+
+def test_an_untrained_model_leaks_nothing(trained: Path) -> None:
+    from fedol.config import RunConfig
+    from fedol.federation.scenario import Scenario
+    from fedol.server import ServerModel
+
+    here = Scenario(RunConfig(clients=3, partition="iid", client_models=("mlp",), device="cpu"))
+    model = ServerModel(here.client(0).build(5), here.client(0))
+    found = audit(
+        model, here.data.private.take(here.shares[0]), here.data.test, here.data.public, Recipe(1, 32), shadows=0
+    )
+    assert abs(found["membership"]["threshold"]["auc"] - 0.5) < 0.06
+
+
+def test_the_command_speaks_to_a_data_owner(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fedol.cli import main
+
+    for extra in ([], ["--json"]):
+        monkeypatch.setattr(sys, "argv", ["fedol", "audit", str(trained), "--shadows", "0", "--clients", "1", *extra])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert not end.value.code
+        output = capsys.readouterr().out
+        if extra:
+            assert json.loads(output)["clients"][0]["client"] == 0
+        else:
+            assert "50 % is guessing" in output and "class mix always shows" in output
+
+
+def test_too_few_foreign_images_are_refused(trained: Path) -> None:
+    from fedol.data import Images
+
+    model = fedol.load(trained / "clients" / "00.safetensors")
+    few = Images(np.zeros((2, 1, 8, 8), np.uint8), np.zeros(2, np.int64))
+    with pytest.raises(InputError, match="at least 10"):
+        audit(model, few, few, few.x, Recipe(1, 32))

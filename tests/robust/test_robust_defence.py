@@ -1,0 +1,82 @@
+"""Defences inside the vote and the mixture; and what is defended by default."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import fedol
+from fedol.errors import InputError
+from fedol.robust.defence import DEFAULT, Defence
+from fedol.voting import Ballots
+
+
+def dirichlet(models: int, samples: int, classes: int) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(0).dirichlet(np.ones(classes), size=(models, samples)))
+
+
+def voters(exact: bool, probs: torch.Tensor, count: int) -> torch.Tensor:
+    ballots = Ballots(exact)
+    for model in probs:
+        ballots.add(model)
+    return ballots.elect(count).voters
+
+
+def test_the_exact_gate_admits_exactly_that_many_samples() -> None:
+    constant = torch.eye(5, dtype=torch.float64)[:1].expand(40, 5)  # zero entropy everywhere
+    assert voters(False, constant[None], 4).tolist() == [1] * 40
+    assert voters(True, constant[None], 4).tolist() == [1] * 4 + [0] * 36
+
+
+def test_without_ties_the_exact_gate_is_the_paper_s() -> None:
+    probs = dirichlet(6, 50, 4)
+    for count in (1, 7, 50):
+        assert torch.equal(voters(True, probs, count), voters(False, probs, count))
+
+
+def test_the_cap_bounds_what_a_class_confidence_counts_for() -> None:
+    # One model claims class 0 everywhere (C² = 1); another puts a quarter of its mass there, and says class 1.
+    loud, quiet = torch.tensor([[1.0, 0, 0, 0]] * 8), torch.tensor([[0.25, 0.45, 0.15, 0.15]] * 8)
+    scores = {}
+    for cap in (math.inf, 2.0):
+        ballots = Ballots(cap=cap)
+        ballots.add(loud)
+        ballots.add(quiet)
+        found = ballots.elect(8)
+        scores[cap] = found.score[0].item() if found.labels[0] == 0 else None
+    # G_0 = (C²_loud - C²_quiet) / (C²_loud + C²_quiet); class 1 has G = 1 by quiet alone, so it wins both times.
+    assert scores == {math.inf: None, 2.0: None}
+    ballots = Ballots(cap=2.0)
+    ballots.add(loud)
+    assert ballots._ballots[0].confidence.tolist() == [0.5, 0, 0, 0]
+
+
+def test_the_cap_stays_for_the_server_s_vote() -> None:
+    ballots = Ballots(exact=True, cap=2.0)
+    ballots.add(torch.full((8, 4), 0.25))
+    more = ballots.including(torch.tensor([[1.0, 0, 0, 0]] * 8))
+    assert more._ballots[-1].confidence[0] == 0.5
+    assert more.elect(3).voters.tolist() == [2] * 3 + [0] * 5
+
+
+def test_the_floor_takes_the_advantage_of_certainty() -> None:
+    sure, unsure = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.4, 0.6]])
+    weights = {}
+    for floor in (0.0, 0.5):
+        mixture = fedol.Mixture(floor)
+        mixture.add(sure)
+        mixture.add(unsure)
+        weights[floor] = mixture.mean()[0, 0].item()
+    h = fedol.entropy(unsure).item()
+    for floor, value in weights.items():
+        a, b = math.exp(-floor), math.exp(-max(h, floor))
+        assert value == pytest.approx((a + 0.4 * b) / (a + b))
+
+
+def test_names_of_defences() -> None:
+    assert Defence.parse("none") == Defence()
+    assert Defence.parse(DEFAULT) == Defence(trust=True, exact=True, cap=5.0)
+    assert Defence.parse("floor").floor > 0
+    with pytest.raises(InputError, match="did you mean 'trust'"):
+        Defence.parse("trsut")

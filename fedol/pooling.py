@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from statistics import median
 
 import torch
 from torch import Tensor
@@ -27,7 +26,6 @@ from fedol.objective import Mixture
 from fedol.voting import shannon
 
 BOUND = 5.0  # no entry of a client counts for more than this many of its own standard deviations
-UPDATES = 2  # of the prior: from the prior-free pooling, then from the pooling itself
 TINY = torch.finfo(torch.float32).tiny
 
 
@@ -44,13 +42,13 @@ class Pool:
 
     def __init__(self) -> None:
         self._mixture = Mixture()
-        self._scales: list[float] = []
+        self._clients = 0
         self._weight: Tensor | None = None  # Σ_k √C²_k, [C]
         self._logits: Tensor | None = None  # Σ_k √C²_k · bounded z_k, [N, C]
         self._standard: Tensor | None = None  # Σ_k √C²_k · z_k standardised per class, [N, C]
 
     def __len__(self) -> int:
-        return len(self._scales)
+        return self._clients
 
     def add(self, log_probs: Tensor) -> None:
         """Take in one client's log-probabilities [N, C]."""
@@ -64,7 +62,7 @@ class Pool:
         spread = z.std(0, correction=0)
         # A class on which a client never changes its mind has no spread, and nothing to say.
         standard = weight * torch.where(spread > 1e-9 * scale, (z - z.mean(0)) / spread.clamp_min(TINY), 0.0)
-        self._scales.append(scale.item())
+        self._clients += 1
         if self._weight is None or self._logits is None or self._standard is None:
             self._weight, self._logits, self._standard = weight, logits, standard
         else:
@@ -80,7 +78,8 @@ class Pool:
 
     def pooled(self) -> Pooled:
         """Targets balanced to the class prior that the predictions themselves suggest."""
-        return self.balanced_to(estimate_prior(*self._sums()))
+        _, standard, mixture = self._sums()
+        return self.balanced_to(estimate_prior(standard, mixture))
 
     def uniform(self) -> Pooled:
         """Targets balanced to a uniform prior ("A"): better where the public set is known to be balanced."""
@@ -90,23 +89,23 @@ class Pool:
     def balanced_to(self, prior: Tensor) -> Pooled:
         """Targets balanced to a class prior that is known, [C] without zeros."""
         logits, _, mixture = self._sums()
-        return self._tempered(balanced(logits, prior), mixture, prior)
+        return Pooled(torch.softmax(tempered(balanced(logits, prior), shannon(mixture).mean().item()), 1), prior)
 
     def prior_free(self) -> Pooled:
         """Targets that assume no prior ("D"): z standardised per client and class, no offsets."""
-        _, standard, mixture = self._sums()
-        return self._tempered(standard, mixture, torch.softmax(standard, 1).mean(0))
+        _, standard, _ = self._sums()
+        soft = torch.softmax(standard, 1)
+        return Pooled(soft, soft.mean(0))
 
     def _sums(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Both pooled scores [N, C], the bounded ones in nats again, and the λ mixture."""
+        """Both pooled scores [N, C], and the λ mixture."""
         if self._weight is None or self._logits is None or self._standard is None:
             raise InputError("There is nothing to pool; at least one client's predictions are needed.")
-        # The median client's nats: one client's scale cannot move it far.
-        return median(self._scales) * self._logits / self._weight, self._standard / self._weight, self._mixture.mean()
-
-    @staticmethod
-    def _tempered(scores: Tensor, mixture: Tensor, prior: Tensor) -> Pooled:
-        return Pooled(softmax_at(scores, shannon(mixture).mean().item()), prior)
+        mixture = self._mixture.mean()
+        # In units of spread, scores have no temperature yet. It must come before balancing: on scores that are nearly
+        # flat, a prior that is a little off would move every sample.
+        nats = shannon(mixture).mean().item()
+        return tempered(self._logits / self._weight, nats), tempered(self._standard / self._weight, nats), mixture
 
 
 def balanced(scores: Tensor, prior: Tensor, steps: int = 15) -> Tensor:
@@ -117,7 +116,7 @@ def balanced(scores: Tensor, prior: Tensor, steps: int = 15) -> Tensor:
     return scores + offset
 
 
-def estimate_prior(logits: Tensor, standard: Tensor, mixture: Tensor) -> Tensor:
+def estimate_prior(standard: Tensor, mixture: Tensor) -> Tensor:
     """The public set's class prior, [C], from how often each class is predicted; uniform where nothing speaks for else.
 
     Two log histograms a, b of predicted classes err differently: the λ mixture keeps all of the clients' habits, the
@@ -126,15 +125,11 @@ def estimate_prior(logits: Tensor, standard: Tensor, mixture: Tensor) -> Tensor:
     (a/v_a + b/v_b) / (1/v_a + 1/v_b + 1/cov). Counting alone gives a log count the variance C/N, hence the floor.
     """
     habits, counts = log_counts(mixture), log_counts(standard)
-    floor = logits.shape[1] / logits.shape[0]
-    prior = torch.full_like(habits, 1 / len(habits))
-    for _ in range(UPDATES):
-        shared = torch.clamp((habits * counts).mean(), min=TINY)
-        precision = [1 / torch.clamp(part.square().mean() - shared, min=floor) for part in (habits, counts)]
-        theta = (precision[0] * habits + precision[1] * counts) / (precision[0] + precision[1] + 1 / shared)
-        prior = torch.softmax(theta, 0)
-        counts = log_counts(balanced(logits, prior))
-    return prior
+    floor = mixture.shape[1] / mixture.shape[0]
+    shared = torch.clamp((habits * counts).mean(), min=TINY)
+    precision = [1 / torch.clamp(part.square().mean() - shared, min=floor) for part in (habits, counts)]
+    theta = (precision[0] * habits + precision[1] * counts) / (precision[0] + precision[1] + 1 / shared)
+    return torch.softmax(theta, 0)
 
 
 def log_counts(scores: Tensor) -> Tensor:
@@ -144,8 +139,8 @@ def log_counts(scores: Tensor) -> Tensor:
     return log - log.mean()
 
 
-def softmax_at(scores: Tensor, nats: float) -> Tensor:
-    """softmax(scores / T) with the T, found by bisection, at which its mean entropy is ``nats``."""
+def tempered(scores: Tensor, nats: float) -> Tensor:
+    """scores / T with the T, found by bisection, at which the mean entropy of their softmax is ``nats``."""
     low, high = 1e-3, 1e3
     for _ in range(40):
         middle = (low * high) ** 0.5
@@ -153,4 +148,4 @@ def softmax_at(scores: Tensor, nats: float) -> Tensor:
             high = middle
         else:
             low = middle
-    return torch.softmax(scores / high, 1)
+    return scores / high

@@ -10,6 +10,9 @@ from typing import Any
 from fedol.provenance import provenance
 
 
+ROOT = Path(__file__).resolve().parent.parent
+
+
 def write(file: Path, *, seed: int, settings: dict[str, Any], results: Any) -> None:
     """Write the results with all that is needed to repeat them."""
     record = {**provenance(seed), "settings": settings, "results": results}

@@ -4,8 +4,8 @@
 
 Labels are read for two things only: to build a long-tailed public set (class r of a random order keeps RATIO^(−r/99) of
 its images) and to score, the column "true prior" included: a ceiling that no method may use. The seeds of the long
-tails here (8 to 10) are not those that the pooling was developed on (0 to 4). A bad client takes the place of one of the
-ten: logits of noise times 20, or its classes permuted; "absent" is the federation without it.
+tails here (8 to 10) are not those that the pooling was developed on (0 to 4). A bad client takes the place of one of
+the ten: logits of noise times 20, or its classes permuted; "absent" is the federation without it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from typing import Any
 
 from fedol.provenance import provenance
 
-
 ROOT = Path(__file__).resolve().parent.parent
 
 

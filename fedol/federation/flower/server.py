@@ -1,7 +1,8 @@
 """The Flower ``ServerApp``: collect once, validate, distill, save, with the server that ``fedol serve`` runs.
 
 The run config says what the options of ``fedol serve`` say: task, out, server-model, quorum, deadline, public, test,
-width, method, iterations, tau, rho, rho-step, epochs, batch-size, lr, seed, device. Empty, or a quorum of 0: none.
+width, method, iterations, tau, rho, rho-step, defence, epochs, batch-size, lr, seed, device. Empty, or a quorum of 0:
+none.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ run: $(VENV)/.installed
 	$(BIN)/fedol run --out runs/quick
 
 test: lint docs
-	$(BIN)/pytest
+	$(BIN)/python -m pytest
 
 test-slow: $(VENV)/.ready
-	$(BIN)/pytest -m slow
+	$(BIN)/python -m pytest -m slow
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -1,11 +1,15 @@
 """What several test files share: a federation that takes a second, and one that is finished."""
 
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fedol
+
+# Where the suite runs in the background of a script, the shell makes it ignore Ctrl-C, and so would what it tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TINY: dict[str, Any] = {
     "clients": 2,

@@ -102,8 +102,8 @@ def test_the_seed_decides_everything(finished: Path, tiny: dict[str, Any], tmp_p
 def test_withheld_labels_and_the_test_set_reach_no_training(
     finished: Path, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def poisoned(data: Dataset, public: int, seed: int) -> Split:
-        honest = split(data, public, seed)
+    def poisoned(data: Dataset, public: int, seed: int, development: int = 0) -> Split:
+        honest = split(data, public, seed, development)
         test = dataclasses.replace(honest.test, x=255 - honest.test.x, y=9 - honest.test.y)
         return dataclasses.replace(honest, public_labels=9 - honest.public_labels, test=test)
 

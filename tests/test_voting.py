@@ -23,10 +23,10 @@ def literal_entropy(row: list[float]) -> float:
     return -math.fsum(p * math.log(p) for p in row if p > 0)  # 0·log 0 = 0
 
 
-def highest(candidates: list[int], value: list[Fraction]) -> list[int]:
-    """The classes with the highest value; what float64 cannot tell apart is a tie."""
+def highest(candidates: list[int], value: list[Fraction], scale: Fraction | None = None) -> list[int]:
+    """The classes with the highest value; what float64 cannot tell apart is a tie, on the values' own scale or this."""
     top = max(value[c] for c in candidates)
-    return [c for c in candidates if value[c] >= top - Fraction(1, 10**12) * abs(top)]
+    return [c for c in candidates if value[c] >= top - Fraction(1, 10**12) * (abs(top) if scale is None else scale)]
 
 
 def literal(probs: np.ndarray, n: int) -> tuple[list[int], list[float], list[int]]:
@@ -53,7 +53,7 @@ def literal(probs: np.ndarray, n: int) -> tuple[list[int], list[float], list[int
             g = [above[c] / below[c] if below[c] else Fraction(-1) for c in every]  # Eq. 11
             mass = [sum(c2[m][c] for m in reliable if y[m][c] == 1) for c in every]
             support = [sum(p[m][x][c] for m in range(models)) for c in every]
-            label = min(highest(highest(highest(list(every), g), mass), support))  # φ
+            label = min(highest(highest(highest(list(every), g, Fraction(1)), mass), support))  # φ
             score = float(g[label])
         labels.append(label)
         scores.append(score)

@@ -144,7 +144,7 @@ class Coordinator:
         """What the report shows beside the summary."""
         if test is not None:
             account_for_tests(self.folder, {"server": server}, test)
-        files, seed = self._heard(), self.config.seed
+        files, seed = [self._file(name) for name in self.roster.clients], self.config.seed
         account_for_labels(self.folder, knowledge_files(files, self.task), len(files), server, self.public, seed)
 
     def _file(self, client: str) -> Path:

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from fedol.models.overlap import conv
 
+TWIN = "_fedol_twin"
+
 
 def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> Tensor:
     """``relu(norm(x) + residual)``: the only place where normalisation, addition and activation meet.
@@ -20,12 +22,19 @@ def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: boo
     usual = batch and norm.training and norm.affine and norm.track_running_stats and norm.momentum is not None
     usual = usual and "forward" not in vars(norm)  # else its statistics are those of several processes
     if x.is_cuda and usual and (kernels := fused_kernels()):
-        out: Tensor = kernels.norm_act(norm, x, residual, relu)
-        return out
+        out, twin = kernels.norm_act(norm, x, residual, relu)
+        setattr(out, TWIN, twin)
+        return out  # type: ignore[no-any-return]
     x = norm(x)
     if residual is not None:
         x = x + residual
     return F.relu(x) if relu else x
+
+
+def twin(x: Tensor) -> Tensor:
+    """x for a second use, whose gradient the kernels that made x add to the first one's; else x itself."""
+    out: Tensor = getattr(x, TWIN, x)
+    return out
 
 
 @cache
@@ -67,7 +76,7 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The last convolution of the body adds the shortcut before its ReLU."""
-        residual = self.shortcut(x)
+        residual = self.shortcut(twin(x))
         *first, last = self.body
         for layer in first:
             x = layer(x)

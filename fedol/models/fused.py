@@ -4,6 +4,9 @@ Training a small residual network is bound by memory traffic and kernel launches
 part of both: PyTorch runs a norm, an addition and a ReLU forward and three kernels backward, plus a counter. Here it is
 two kernels forward (statistics; apply) and two backward (sums; gradient), float32 inside whatever the input's type.
 Sums are gathered in a fixed order by the last program to finish, so the same input always gives the same bits.
+
+A block's output goes two ways, into the next block's body and past it. Each way gets a tensor of its own (the output
+and its ``twin``), so that the two gradients come back apart and are added here, not in a pass of autograd's own.
 """
 
 from __future__ import annotations
@@ -110,10 +113,15 @@ def _apply(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _gradient_sums(  # type: ignore[no-untyped-def]
-    dy, y, x, mean, rstd, weight, bias, partial, arrivals, dweight, dbias, rows, per_program,
-    C, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    dy, dy2, y, x, dz_out, mean, rstd, weight, bias, partial, arrivals, dweight, dbias, rows, per_program,
+    C, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr,
+    TWIN: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of weight and bias: Σ dz·x̂ and Σ dz, dz being dy where the output is positive."""
+    """Gradients of weight and bias: Σ dz·x̂ and Σ dz, dz being dy (+ dy2) where the output is positive.
+
+    With a twin or a residual dz is written: the next kernel then has one tensor to read, and it is the residual's
+    gradient.
+    """
     gdc_wait()
     gdc_launch_dependents()
     program, block, programs = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
@@ -133,10 +141,16 @@ def _gradient_sums(  # type: ignore[no-untyped-def]
         place = r[:, None] * C + c[None, :]
         dz = tl.load(dy + place, mask=mask, other=0.0).to(tl.float32)
         normal = (tl.load(x + place, mask=mask, other=0.0).to(tl.float32) - m[None, :]) * inverse[None, :]
+        if TWIN:
+            dz += tl.load(dy2 + place, mask=mask, other=0.0).to(tl.float32)
         if RELU and RESIDUAL:
             dz = tl.where(tl.load(y + place, mask=mask, other=0.0).to(tl.float32) > 0, dz, 0.0)
         elif RELU:  # without a residual, x alone tells where the output is positive
             dz = tl.where(normal * w[None, :] + b[None, :] > 0, dz, 0.0)
+        if TWIN or RESIDUAL:
+            short = dz.to(dz_out.dtype.element_ty)
+            tl.store(dz_out + place, short, mask=mask)
+            dz = short.to(tl.float32)  # what the next kernel will read
         plain += dz
         scaled += dz * normal
     tl.store(partial + (program * 2) * C + c, tl.sum(plain, 0), mask=held)
@@ -152,10 +166,10 @@ def _gradient_sums(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _gradient(  # type: ignore[no-untyped-def]
-    dy, y, x, mean, rstd, weight, bias, dweight, dbias, dx, dresidual, rows,
-    C, BM: tl.constexpr, BC: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    dz_in, x, mean, rstd, weight, bias, dweight, dbias, dx, rows,
+    C, BM: tl.constexpr, BC: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
-    """dx = weight · rstd · (dz − mean(dz) − x̂ · mean(dz·x̂)); the residual's gradient is dz itself."""
+    """dx = weight · rstd · (dz − mean(dz) − x̂ · mean(dz·x̂)); with RELU, dz is still to be found from dy and x."""
     gdc_wait()
     gdc_launch_dependents()
     r = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -169,26 +183,23 @@ def _gradient(  # type: ignore[no-untyped-def]
     m = tl.load(mean + c, mask=held, other=0.0)
     plain = tl.load(dbias + c, mask=held, other=0.0) / rows
     scaled = tl.load(dweight + c, mask=held, other=0.0) / rows
-    dz = tl.load(dy + place, mask=mask, other=0.0).to(tl.float32)
+    dz = tl.load(dz_in + place, mask=mask, other=0.0).to(tl.float32)
     normal = (tl.load(x + place, mask=mask, other=0.0).to(tl.float32) - m[None, :]) * inverse[None, :]
-    if RELU and RESIDUAL:
-        dz = tl.where(tl.load(y + place, mask=mask, other=0.0).to(tl.float32) > 0, dz, 0.0)
-    elif RELU:
+    if RELU:
         dz = tl.where(normal * w[None, :] + b[None, :] > 0, dz, 0.0)
-    if RESIDUAL:
-        tl.store(dresidual + place, dz.to(dresidual.dtype.element_ty), mask=mask)
     value = (inverse * w)[None, :] * (dz - plain[None, :] - normal * scaled[None, :])
     tl.store(dx + place, value.to(dx.dtype.element_ty), mask=mask)
 
 
 class _NormAct(torch.autograd.Function):
-    """relu(batch_norm(x) + residual) on channels-last tensors."""
+    """relu(batch_norm(x) + residual) on channels-last tensors, and its twin."""
 
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, residual: Tensor | None, weight: Tensor, bias: Tensor, norm: nn.BatchNorm2d, relu: bool
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         """Batch statistics, then one pass over x."""
+        ctx.set_materialize_grads(False)  # a twin that nobody used has no gradient
         shape = _Shape(x)
         y = torch.empty_like(x)
         mean, rstd = torch.empty_like(weight), torch.empty_like(weight)
@@ -202,26 +213,28 @@ class _NormAct(torch.autograd.Function):
         )  # fmt: skip
         ctx.save_for_backward(x, y if residual is not None else x, weight, bias, mean, rstd)
         ctx.relu, ctx.residual, ctx.norm = relu, residual is not None, norm
-        return y
+        return y, y.detach()
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         """Two sums, then one pass."""
         x, y, weight, bias, mean, rstd = ctx.saved_tensors
-        dy = gradients[0].contiguous(memory_format=torch.channels_last)
+        ways = [dy.contiguous(memory_format=torch.channels_last) for dy in gradients if dy is not None]
+        twin, written = len(ways) == 2, len(ways) == 2 or ctx.residual
         shape = _Shape(x)
         dweight, dbias = torch.empty_like(weight), torch.empty_like(weight)
         dx = torch.empty_like(x)
-        dresidual = torch.empty_like(x) if ctx.residual else None
+        dz = torch.empty_like(x) if written else ways[0]
         _gradient_sums[shape.sum_grid](
-            dy, y, x, mean, rstd, weight, bias, shape.partial(), shape.arrivals(ctx.norm), dweight, dbias,
-            shape.rows, shape.per_program, **shape.sum_blocks, RESIDUAL=ctx.residual, RELU=ctx.relu,
+            ways[0], ways[-1], y, x, dz, mean, rstd, weight, bias, shape.partial(), shape.arrivals(ctx.norm),
+            dweight, dbias, shape.rows, shape.per_program, **shape.sum_blocks,
+            TWIN=twin, RESIDUAL=ctx.residual, RELU=ctx.relu,
         )  # fmt: skip
         _gradient[shape.grid](
-            dy, y, x, mean, rstd, weight, bias, dweight, dbias, dx, dx if dresidual is None else dresidual, shape.rows,
-            **shape.blocks, RESIDUAL=ctx.residual, RELU=ctx.relu,
+            dz, x, mean, rstd, weight, bias, dweight, dbias, dx, shape.rows,
+            **shape.blocks, RELU=ctx.relu and not written,
         )  # fmt: skip
-        return dx, dresidual, dweight, dbias, None, None
+        return dx, dz if ctx.residual else None, dweight, dbias, None, None
 
 
 class _Shape:
@@ -259,10 +272,12 @@ class _Shape:
 _ARRIVALS: WeakKeyDictionary[nn.Module, Tensor] = WeakKeyDictionary()
 
 
-def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> Tensor:
-    """``relu(norm(x) + residual)`` in training mode; updates the running statistics, not the unused batch counter."""
+def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
+    """``relu(norm(x) + residual)`` in training mode, twice; updates the running statistics."""
     x = x.contiguous(memory_format=torch.channels_last)
     if residual is not None:
         residual = residual.contiguous(memory_format=torch.channels_last)
-    out: Tensor = _NormAct.apply(x, residual, norm.weight, norm.bias, norm, relu)  # type: ignore[no-untyped-call]
+    if norm.num_batches_tracked is not None and not torch.cuda.is_current_stream_capturing():
+        norm.num_batches_tracked.add_(1)  # in a graph it would be a kernel a step, for a number that nothing reads
+    out: tuple[Tensor, Tensor] = _NormAct.apply(x, residual, norm.weight, norm.bias, norm, relu)  # type: ignore[no-untyped-call]
     return out

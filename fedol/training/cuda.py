@@ -79,7 +79,7 @@ class CudaEngine:
     def next(self) -> Fit:
         """The next outcome. Launches one step of every job in turn until one has ended."""
         while self._running or self._waiting:
-            while self._waiting and len(self._running) < TOGETHER:
+            if starting := bool(self._waiting) and len(self._running) < TOGETHER:
                 self._start(self._waiting.popleft())
             idle = True
             for session in list(self._running):
@@ -88,8 +88,11 @@ class CudaEngine:
                 if session.done:
                     self._running.remove(session)
                     return session.outcome()
-                idle &= not session.launch()
-            if idle:
+                while session.launch():
+                    idle = False
+                    if not starting:  # else give the GPU all it can take, to work on while the next one is captured
+                        break
+            if idle and not starting:
                 time.sleep(PATIENCE)
         job, reason = self._plain.pop(0)
         result = train(job, self._device, self._on_epoch, Event())

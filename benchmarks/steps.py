@@ -18,8 +18,8 @@ import torch
 from _record import table, write
 from training import NORMALISE, SEED, pytorch_norms
 
-from fedol.models import create, fused
-from fedol.training import Job, Recipe, fit, step
+from fedol.models import create, fused, pointwise
+from fedol.training import Job, Recipe, cuda, fit, step
 
 STEPS, BATCH = 70, 64
 
@@ -44,18 +44,39 @@ def no_dependent_launch() -> Iterator[None]:
         fused.LAUNCH["launch_pdl"] = ours
 
 
+@contextmanager
+def no_pointwise() -> Iterator[None]:
+    """cuDNN for 1x1 convolutions, and a pass of its own for their statistics."""
+    ours, pointwise.fits = pointwise.fits, lambda layer, x: False  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        pointwise.fits = ours
+
+
+@contextmanager
+def no_priority() -> Iterator[None]:
+    """Weight gradients are as urgent as the chain that others wait for."""
+    ours, cuda.URGENT = cuda.URGENT, 0
+    try:
+        yield
+    finally:
+        cuda.URGENT = ours
+
+
 VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "ours": nullcontext,
     "PyTorch's norms": pytorch_norms,
     "no overlap": no_overlap,
+    "no priority": no_priority,
     "no dependent launch": no_dependent_launch,
+    "cuDNN's 1x1 convolutions": no_pointwise,
 }
 WORKS = {
     "resnet56, width 16": (["resnet56"], 16),
-    "resnet56, width 64": (["resnet56"], 64),
     "ten clients, width 16": (["resnet11", "resnet20"] * 5, 16),
-    "twelve resnet56, width 16": (["resnet56"] * 12, 16),
-    "ten clients, width 64": (["resnet11", "resnet20"] * 5, 64),
+    "resnet56, width 64": (["resnet56"], 64),
+    "four resnet56, width 64": (["resnet56"] * 4, 64),
 }
 
 

@@ -10,7 +10,7 @@ All three train the same models on the same images for the same epochs, one afte
   (c) ours      fedol.training.fit on all models at once
 
 Every version first trains one short job that is not timed (libraries load, kernels are compiled). "all in" then
-counts everything, also the capture of graphs; "steady" is the throughput of the further epochs of a run three times
+counts everything, also the capture of graphs; "steady" is the throughput of the further epochs of a run twice
 as long, which is what most of 50 epochs see.
 """
 
@@ -38,7 +38,7 @@ from fedol.training.loop import train
 
 NORMALISE = Normalisation((0.507, 0.487, 0.441), (0.267, 0.256, 0.276))
 SEED = 0
-LONGER = 3  # times the epochs: the difference of the two runs has no set-up in it
+LONGER = 2  # times the epochs: the difference of the two runs has no set-up in it
 
 
 class Images(Dataset[tuple[Tensor, Tensor]]):

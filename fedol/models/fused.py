@@ -20,11 +20,13 @@ import triton.language as tl
 from torch import Tensor, nn
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from fedol.models.overlap import Statistics
+
 # Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64 (benchmarks/README.md).
 # "pdl": a kernel may be set up while the one before it still runs (programmatic dependent launch, from Hopper on); it
 # waits for that one's results itself, so that only the launch is hidden.
 LAUNCH = {"num_warps": 4, "launch_pdl": torch.cuda.get_device_capability() >= (9, 0)}
-TILE, CHANNELS = 4096, 256  # elements that an elementwise program takes, and how many channels wide at most
+TILE, WIDE = 4096, 64  # elements that an elementwise program takes, and how wide
 SUM_TILE, SUM_CHANNELS = 8192, 32  # the same for one turn of a sum
 PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
 
@@ -40,33 +42,17 @@ def _last_one(arrivals, block, programs):  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _statistics(  # type: ignore[no-untyped-def]
-    x, partial, arrivals, mean, rstd, running_mean, running_var, rows, per_program, eps, momentum,
-    C, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr,
+def gather_statistics(  # type: ignore[no-untyped-def]
+    first, second, shift, start, end, partial, arrivals, mean, rstd, running_mean, running_var,
+    rows, per_program, eps, momentum, C, BC: tl.constexpr, P: tl.constexpr,
 ):  # fmt: skip
-    """Mean and 1/std per channel, and the running statistics."""
-    gdc_wait()
-    gdc_launch_dependents()
+    """From every program's sums of (x − shift) and its square over its rows: mean, 1/std, running statistics."""
     program, block, programs = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
     c = block * BC + tl.arange(0, BC)
     held = c < C
-    start = program * per_program
-    end = tl.minimum(start + per_program, rows)
-    # Sums of differences from the running mean: no cancellation where a channel's mean is far from zero.
-    shift = tl.load(running_mean + c, mask=held, other=0.0)
-    first = tl.zeros((BM, BC), tl.float32)
-    second = tl.zeros((BM, BC), tl.float32)
-    for row in range(start, end, BM):
-        r = row + tl.arange(0, BM)
-        mask = (r < end)[:, None] & held[None, :]
-        value = tl.load(x + r[:, None] * C + c[None, :], mask=mask, other=0.0).to(tl.float32)
-        d = tl.where(mask, value - shift[None, :], 0.0)
-        first += d
-        second += d * d
     count = tl.maximum(end - start, 1).to(tl.float32)
-    total = tl.sum(first, 0)
-    tl.store(partial + (program * 2) * C + c, shift + total / count, mask=held)
-    tl.store(partial + (program * 2 + 1) * C + c, tl.sum(second, 0) - total * total / count, mask=held)
+    tl.store(partial + (program * 2) * C + c, shift + first / count, mask=held)
+    tl.store(partial + (program * 2 + 1) * C + c, second - first * first / count, mask=held)
     if _last_one(arrivals, block, programs):
         p = tl.arange(0, P)
         counts = tl.minimum(tl.maximum(rows - p * per_program, 0), per_program)
@@ -85,18 +71,47 @@ def _statistics(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
+def _statistics(  # type: ignore[no-untyped-def]
+    x, partial, arrivals, mean, rstd, running_mean, running_var, rows, per_program, eps, momentum,
+    C, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr,
+):  # fmt: skip
+    """Mean and 1/std per channel, and the running statistics."""
+    gdc_wait()
+    gdc_launch_dependents()
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    held = c < C
+    start = tl.program_id(0) * per_program
+    end = tl.minimum(start + per_program, rows)
+    # Sums of differences from the running mean: no cancellation where a channel's mean is far from zero.
+    shift = tl.load(running_mean + c, mask=held, other=0.0)
+    first = tl.zeros((BM, BC), tl.float32)
+    second = tl.zeros((BM, BC), tl.float32)
+    for row in range(start, end, BM):
+        r = row + tl.arange(0, BM)
+        mask = (r < end)[:, None] & held[None, :]
+        value = tl.load(x + r[:, None] * C + c[None, :], mask=mask, other=0.0).to(tl.float32)
+        d = tl.where(mask, value - shift[None, :], 0.0)
+        first += d
+        second += d * d
+    gather_statistics(
+        tl.sum(first, 0), tl.sum(second, 0), shift, start, end, partial, arrivals, mean, rstd,
+        running_mean, running_var, rows, per_program, eps, momentum, C, BC, P,
+    )  # fmt: skip
+
+
+@triton.jit  # type: ignore[untyped-decorator]
 def _apply(  # type: ignore[no-untyped-def]
-    x, residual, y, mean, rstd, weight, bias, rows,
+    x, residual, y, mean, rstd, weight, bias, elements, stride,
     C, BM: tl.constexpr, BC: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """y = relu((x − mean) · rstd · weight + bias + residual)."""
     gdc_wait()
     gdc_launch_dependents()
     r = tl.program_id(0) * BM + tl.arange(0, BM)
-    c = tl.program_id(1) * BC + tl.arange(0, BC)
-    held = c < C
-    mask = (r < rows)[:, None] & held[None, :]
-    place = r[:, None] * C + c[None, :]
+    column = tl.program_id(1) * BC + tl.arange(0, BC)
+    held, c = column < stride, column % C
+    place = r[:, None] * stride + column[None, :]
+    mask = (place < elements) & held[None, :]
     inverse = tl.load(rstd + c, mask=held, other=0.0)
     w = tl.load(weight + c, mask=held, other=0.0)
     b = tl.load(bias + c, mask=held, other=0.0)
@@ -166,17 +181,17 @@ def _gradient_sums(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _gradient(  # type: ignore[no-untyped-def]
-    dz_in, x, mean, rstd, weight, bias, dweight, dbias, dx, rows,
+    dz_in, x, mean, rstd, weight, bias, dweight, dbias, dx, elements, stride, rows,
     C, BM: tl.constexpr, BC: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     """dx = weight · rstd · (dz − mean(dz) − x̂ · mean(dz·x̂)); with RELU, dz is still to be found from dy and x."""
     gdc_wait()
     gdc_launch_dependents()
     r = tl.program_id(0) * BM + tl.arange(0, BM)
-    c = tl.program_id(1) * BC + tl.arange(0, BC)
-    held = c < C
-    mask = (r < rows)[:, None] & held[None, :]
-    place = r[:, None] * C + c[None, :]
+    column = tl.program_id(1) * BC + tl.arange(0, BC)
+    held, c = column < stride, column % C
+    place = r[:, None] * stride + column[None, :]
+    mask = (place < elements) & held[None, :]
     inverse = tl.load(rstd + c, mask=held, other=0.0)
     w = tl.load(weight + c, mask=held, other=0.0)
     b = tl.load(bias + c, mask=held, other=0.0)
@@ -196,19 +211,16 @@ class _NormAct(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, residual: Tensor | None, weight: Tensor, bias: Tensor, norm: nn.BatchNorm2d, relu: bool
-    ) -> tuple[Tensor, Tensor]:
-        """Batch statistics, then one pass over x."""
+        ctx: Any, x: Tensor, residual: Tensor | None, weight: Tensor, bias: Tensor, statistics: Statistics | None,
+        norm: nn.BatchNorm2d, relu: bool,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Batch statistics, where they are not there yet, then one pass over x."""
         ctx.set_materialize_grads(False)  # a twin that nobody used has no gradient
-        shape = _Shape(x)
+        shape = Shape(x)
         y = torch.empty_like(x)
-        mean, rstd = torch.empty_like(weight), torch.empty_like(weight)
-        _statistics[shape.sum_grid](
-            x, shape.partial(), shape.arrivals(norm), mean, rstd, norm.running_mean, norm.running_var,
-            shape.rows, shape.per_program, norm.eps, norm.momentum, **shape.sum_blocks,
-        )  # fmt: skip
+        mean, rstd = statistics or batch_statistics(norm, x, shape)
         _apply[shape.grid](
-            x, x if residual is None else residual, y, mean, rstd, weight, bias, shape.rows,
+            x, x if residual is None else residual, y, mean, rstd, weight, bias, shape.elements, shape.stride,
             **shape.blocks, RESIDUAL=residual is not None, RELU=relu,
         )  # fmt: skip
         ctx.save_for_backward(x, y if residual is not None else x, weight, bias, mean, rstd)
@@ -221,7 +233,7 @@ class _NormAct(torch.autograd.Function):
         x, y, weight, bias, mean, rstd = ctx.saved_tensors
         ways = [dy.contiguous(memory_format=torch.channels_last) for dy in gradients if dy is not None]
         twin, written = len(ways) == 2, len(ways) == 2 or ctx.residual
-        shape = _Shape(x)
+        shape = Shape(x)
         dweight, dbias = torch.empty_like(weight), torch.empty_like(weight)
         dx = torch.empty_like(x)
         dz = torch.empty_like(x) if written else ways[0]
@@ -231,28 +243,33 @@ class _NormAct(torch.autograd.Function):
             TWIN=twin, RESIDUAL=ctx.residual, RELU=ctx.relu,
         )  # fmt: skip
         _gradient[shape.grid](
-            dz, x, mean, rstd, weight, bias, dweight, dbias, dx, shape.rows,
+            dz, x, mean, rstd, weight, bias, dweight, dbias, dx, shape.elements, shape.stride, shape.rows,
             **shape.blocks, RELU=ctx.relu and not written,
         )  # fmt: skip
-        return dx, dz if ctx.residual else None, dweight, dbias, None, None
+        return dx, dz if ctx.residual else None, dweight, dbias, None, None, None
 
 
-class _Shape:
-    """How a channels-last tensor, seen as [rows, C], is cut into programs."""
+class Shape:
+    """How a channels-last tensor, seen as [rows, C], is cut into programs.
+
+    Every other block size would be another kernel to compile. So the elementwise kernels see a tensor of few channels
+    as rows of 64 elements, several of its own rows each, and all sums are gathered over the same number of programs.
+    """
 
     def __init__(self, x: Tensor) -> None:
         self._x = x
-        self.rows, self.channels = x.numel() // x.shape[1], x.shape[1]
+        self.elements, self.channels = x.numel(), x.shape[1]
+        self.rows = self.elements // self.channels
         power = triton.next_power_of_2(self.channels)
-        wide = min(CHANNELS, power)
+        self.stride = WIDE if WIDE % self.channels == 0 else self.channels
+        wide = min(WIDE, triton.next_power_of_2(self.stride))
         self.blocks = {"C": self.channels, "BM": TILE // wide, "BC": wide, **LAUNCH}
-        self.grid = (triton.cdiv(self.rows, TILE // wide), triton.cdiv(self.channels, wide))
+        self.grid = (triton.cdiv(self.elements, self.stride * (TILE // wide)), triton.cdiv(self.stride, wide))
         wide = min(SUM_CHANNELS, power)
         columns, high = triton.cdiv(self.channels, wide), SUM_TILE // wide
         programs = min(max(1, PROGRAMS // columns), triton.cdiv(self.rows, high))
         self.per_program = triton.cdiv(triton.cdiv(self.rows, programs), high) * high
         self.sum_grid = (triton.cdiv(self.rows, self.per_program), columns)
-        # P is the same for all: every other number would be another kernel to compile.
         self.sum_blocks = {"C": self.channels, "BM": high, "BC": wide, "P": PROGRAMS, **LAUNCH}
 
     def partial(self) -> Tensor:
@@ -272,12 +289,24 @@ class _Shape:
 _ARRIVALS: WeakKeyDictionary[nn.Module, Tensor] = WeakKeyDictionary()
 
 
-def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
+def batch_statistics(norm: nn.BatchNorm2d, x: Tensor, shape: Shape) -> Statistics:
+    """Of one batch; the running ones move on."""
+    mean, rstd = torch.empty_like(norm.weight), torch.empty_like(norm.weight)
+    _statistics[shape.sum_grid](
+        x, shape.partial(), shape.arrivals(norm), mean, rstd, norm.running_mean, norm.running_var,
+        shape.rows, shape.per_program, norm.eps, norm.momentum, **shape.sum_blocks,
+    )  # fmt: skip
+    return mean, rstd
+
+
+def norm_act(
+    norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool, statistics: Statistics | None = None
+) -> tuple[Tensor, Tensor]:
     """``relu(norm(x) + residual)`` in training mode, twice; updates the running statistics."""
     x = x.contiguous(memory_format=torch.channels_last)
     if residual is not None:
         residual = residual.contiguous(memory_format=torch.channels_last)
     if norm.num_batches_tracked is not None and not torch.cuda.is_current_stream_capturing():
         norm.num_batches_tracked.add_(1)  # in a graph it would be a kernel a step, for a number that nothing reads
-    out: tuple[Tensor, Tensor] = _NormAct.apply(x, residual, norm.weight, norm.bias, norm, relu)  # type: ignore[no-untyped-call]
+    out: tuple[Tensor, Tensor] = _NormAct.apply(x, residual, norm.weight, norm.bias, statistics, norm, relu)  # type: ignore[no-untyped-call]
     return out

@@ -25,6 +25,7 @@ from fedol.training.team import teamed, train
 PATH = "CUDA graph, bf16"
 TOGETHER = 24  # models in training at once, and graphs kept for a next job: more only take memory
 AHEAD = 2  # epochs queued on the GPU beyond the one it is working on: enough that it never waits for the host
+URGENT = -1  # the chain of a step goes before weight gradients, for which nobody waits
 PATIENCE = 5e-5  # seconds between two looks when every stream has work queued
 
 
@@ -106,7 +107,7 @@ class Session:
         self._device = device
         self._images = job.images
         self._shape = (job.targets.shape, job.targets.dtype, job.recipe)
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._stream = torch.cuda.Stream(device, priority=URGENT)  # type: ignore[no-untyped-call]
         self._stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(self._stream):
             self._step = Step(job, batches, device)

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from fedol.provenance import provenance
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def write(file: Path, *, seed: int, settings: dict[str, Any], results: Any) -> None:
+def write(file: Path, *, seed: int, settings: dict[str, Any], results: Any, device: torch.device | None = None) -> None:
     """Write the results with all that is needed to repeat them."""
-    record = {**provenance(seed), "settings": settings, "results": results}
+    record = {**provenance(seed, device), "settings": settings, "results": results}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(record, indent=2) + "\n")
     print(f"\nwritten to {file}")

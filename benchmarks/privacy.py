@@ -1,18 +1,24 @@
 """What privacy costs and what it buys: the server's accuracy and an audit, against epsilon and against the codec.
 
     python benchmarks/privacy.py --json benchmarks/results/privacy-digits.json
-    python benchmarks/privacy.py --dataset cifar100 --data-dir DATA --public 5000 --model resnet20 --server resnet56 \
-        --epochs 50 --device cuda --json benchmarks/results/privacy-cifar100.json
+    python benchmarks/privacy.py --dataset cifar100 --data-dir DATA --public 5000 --model resnet20 --server resnet20 \
+        --epochs 20 --dp-batch-size 512 --delta 1e-5 --device cuda --json benchmarks/results/privacy-cifar100.json
 
 Clients are trained with FedOL's own loop (epsilon inf) or with Opacus at each epsilon, and the server learns from their
 files by FedOL. The audit attacks the first ``--audited`` clients with their own images among the queried ones; shadow
 models are trained without privacy, so the likelihood-ratio attack is run where the client is, too. Means over clients.
+The record is written after every cell; a cell that it, or a record in ``--known``, already has is not measured again,
+so a run that was stopped goes on, and epsilons can be measured by processes side by side and put together by a last.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import time
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +31,43 @@ from fedol.data import Images
 from fedol.evaluation import accuracy
 from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge
-from fedol.privacy.audit import audit
+from fedol.privacy.audit import Attacker
 from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
 from fedol.server import ServerModel
 from fedol.training import fit
 
 CODECS = ("float32", "q7c60+zstd", "q2c20+zstd", "top10+zstd", "top1+zstd")
+WHICH = ("json", "known", "epsilons", "codecs")  # options that say which cells, not how one is measured
 
 
-def clients(here: Scenario, epsilon: float, delta: float) -> list[ServerModel]:
+def clients(here: Scenario, epsilon: float, delta: float, batch_size: int | None) -> list[ServerModel]:
     """Every client's model, trained within the budget; the same architecture, without batch norm, at every epsilon."""
-    trained = []
-    for k in range(here.config.clients):
-        architecture = here.architecture(spec_for(here.config.client_model(k)))
-        job = here.job(k, architecture)
-        if math.isinf(epsilon):
-            (result,) = fit([job], here.device)
+    architectures = [here.architecture(spec_for(here.config.client_model(k))) for k in range(here.config.clients)]
+    jobs = [here.job(k, architecture) for k, architecture in enumerate(architectures)]
+    if math.isinf(epsilon):
+        for result in fit(jobs, here.device):
             assert result.error is None, result.error
-        else:
-            fit_private(job, Budget(epsilon, delta), here.device)
-        trained.append(ServerModel(job.model, architecture, device=here.device))
-    return trained
+    else:
+        for job in jobs:
+            recipe = replace(job.recipe, batch_size=batch_size or job.recipe.batch_size)
+            fit_private(replace(job, recipe=recipe), Budget(epsilon, delta), here.device)
+    return [ServerModel(job.model, of, device=here.device) for job, of in zip(jobs, architectures, strict=True)]
 
 
-def cell(here: Scenario, models: list[ServerModel], codec: str, shadows: int, audited: int) -> dict[str, Any]:
+def attackers(here: Scenario, models: list[ServerModel], shadows: int, audited: int) -> list[Attacker]:
+    """One against each of the first clients, with images of all others and the test set to tell its own from."""
+    test, found = here.data.test, []
+    for k in range(audited):
+        rest = here.data.private.take(np.setdiff1d(np.arange(len(here.data.private)), here.shares[k]))
+        others = Images(np.concatenate([test.x, rest.x]), np.concatenate([test.y, rest.y]))
+        members = here.data.private.take(here.shares[k])
+        c = here.config
+        found.append(Attacker.of(models[k], members, others, here.data.public, c.recipe, shadows, c.seed))
+    return found
+
+
+def cell(here: Scenario, models: list[ServerModel], readers: list[Attacker], codec: str) -> dict[str, Any]:
     """The server that these clients' files make, and what the files reveal."""
     knowledge = [
         Knowledge.decode(Knowledge.from_logits(model.predict_log_proba(here.public), here.task).encode(codec))[0]
@@ -60,13 +78,7 @@ def cell(here: Scenario, models: list[ServerModel], codec: str, shadows: int, au
         knowledge, here.public, model=c.server_model, width=c.width, seed=c.seed, device=str(here.device),
         iterations=c.iterations, epochs=c.epochs, batch_size=c.batch_size,
     )  # fmt: skip
-    test = here.data.test
-    found = []
-    for k in range(audited):
-        rest = here.data.private.take(np.setdiff1d(np.arange(len(here.data.private)), here.shares[k]))
-        others = Images(np.concatenate([test.x, rest.x]), np.concatenate([test.y, rest.y]))
-        members = here.data.private.take(here.shares[k])
-        found.append(audit(models[k], members, others, here.data.public, c.recipe, codec, shadows, c.seed))
+    test, found = here.data.test, [reader.read(codec) for reader in readers]
     return {
         "server_accuracy": accuracy(server.predict_log_proba(test.x), test.y),
         "client_accuracy": float(np.mean([accuracy(m.predict_log_proba(test.x), test.y) for m in models])),
@@ -77,6 +89,12 @@ def cell(here: Scenario, models: list[ServerModel], codec: str, shadows: int, au
         "label_mix_error": float(np.mean([f["label_mix"]["error"] for f in found])),
         "codec": codec,
     }
+
+
+def known(files: Iterable[Path], settings: dict[str, str]) -> list[dict[str, Any]]:
+    """The cells that records under these settings hold."""
+    records = [json.loads(file.read_text()) for file in files if file.exists()]
+    return [result for record in records if record["settings"] == settings for result in record["results"]]
 
 
 def main() -> None:
@@ -93,11 +111,13 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=2)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[math.inf, 8, 4, 2, 1])
     parser.add_argument("--delta", type=float, default=1e-4)
+    parser.add_argument("--dp-batch-size", type=int, help="of private training, which likes larger ones; as others")
     parser.add_argument("--codecs", nargs="+", default=list(CODECS))
     parser.add_argument("--shadows", type=int, default=8)
     parser.add_argument("--audited", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--known", type=Path, nargs="+", default=[], help="records to take cells over from")
     o = parser.parse_args()
     here = Scenario(
         RunConfig(
@@ -106,14 +126,28 @@ def main() -> None:
             device=o.device,
         )
     )  # fmt: skip
-    results = []
+    settings = {key: str(value) for key, value in vars(o).items() if key not in WHICH}
+    there = {(r["epsilon"], r["codec"]): r for r in known([*o.known, *([o.json] if o.json else [])], settings)}
+    results: list[dict[str, Any]] = []
     for epsilon in o.epsilons:
-        models = clients(here, epsilon, o.delta)
-        open_model = math.isinf(epsilon)
-        for codec in o.codecs if open_model else o.codecs[1:2]:
-            one = cell(here, models, codec, o.shadows if open_model else 0, o.audited)
-            results.append({"epsilon": None if open_model else epsilon, **one})
+        is_open, models = math.isinf(epsilon), None
+        for codec in o.codecs if is_open else o.codecs[1:2]:
+            started, key = time.perf_counter(), None if is_open else epsilon
+            if (key, codec) not in there:
+                if models is None:
+                    models = clients(here, epsilon, o.delta, o.dp_batch_size)
+                    readers = attackers(here, models, o.shadows if is_open else 0, o.audited)
+                one = {"epsilon": key, **cell(here, models, readers, codec)}
+                there[key, codec] = {**one, "seconds": time.perf_counter() - started}
+            results.append(there[key, codec])
             print(results[-1], flush=True)
+            if o.json:
+                write(o.json, seed=0, settings=settings, results=results, device=here.device)
+    show(results)
+
+
+def show(results: list[dict[str, Any]]) -> None:
+    """The cells as a table."""
     rows = []
     for r in results:
         leak = r["membership"]
@@ -133,9 +167,6 @@ def main() -> None:
         )
     header = ["epsilon", "codec", "server %", "client %", "AUC", "TPR@1%", "LiRA AUC", "TPR@1%", "mix error %"]
     table(header, rows)
-    if o.json:
-        settings = {key: str(value) for key, value in vars(o).items() if key != "json"}
-        write(o.json, seed=0, settings=settings, results=results)
 
 
 if __name__ == "__main__":

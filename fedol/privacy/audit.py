@@ -8,7 +8,7 @@ classes in the same numbers, so that a client's classes alone do not give its im
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,29 +37,64 @@ def audit(
     seed: int = 0,
 ) -> dict[str, Any]:
     """Membership inference and what the file says about the class mix; with ``shadows=0`` the threshold attack only."""
-    classes = len(model.classes)
-    inside, outside = _matched(members, others, seed)
-    pool = Images(np.concatenate([inside.x, outside.x]), np.concatenate([inside.y, outside.y]))
-    member = np.arange(len(pool)) < len(inside)
-    packed = codecs.find(codec)
+    return Attacker.of(model, members, others, public, recipe, shadows, seed).read(codec)
 
-    def sent(log_probs: torch.Tensor) -> torch.Tensor:
-        return torch.log_softmax(packed.decode(packed.encode(log_probs), *log_probs.shape), 1)
 
-    observed = confidence(sent(model.predict_log_proba(pool.x)), pool.y)
-    attacks = {"threshold": asdict(Leakage.of(observed, member))}
-    if shadows:
-        others_seen, held = _shadows(model, pool, recipe, shadows, seed, sent)
-        attacks["likelihood ratio"] = asdict(Leakage.of(likelihood_ratio(observed, others_seen, held), member))
-    inferred = sent(model.predict_log_proba(public)).exp().mean(0).numpy()
-    true = np.bincount(members.y, minlength=classes) / len(members)
-    even = np.full(classes, 1 / classes)
-    return {
-        "codec": codec,
-        "shadows": shadows,
-        "membership": attacks,
-        "label_mix": {"error": _variation(inferred, true), "error_of_guessing_evenly": _variation(even, true)},
-    }
+@dataclass(frozen=True)
+class Attacker:
+    """What the attacker has prepared against one client, whichever way the client packs its file."""
+
+    pool: Images  # as many images of the client's as others of each class
+    member: npt.NDArray[np.bool_]
+    said: torch.Tensor  # the client's log-probabilities on the pool, and on the public images
+    said_publicly: torch.Tensor
+    shadows: list[torch.Tensor]  # shadow models' log-probabilities on the pool
+    held: npt.NDArray[np.bool_]  # [S, N]: what each of them was trained on
+    mix: Values  # the client's true class mix
+
+    @classmethod
+    def of(
+        cls,
+        model: ServerModel,
+        members: Images,
+        others: Images,
+        public: npt.NDArray[np.uint8],
+        recipe: Recipe,
+        shadows: int = SHADOWS,
+        seed: int = 0,
+    ) -> Attacker:
+        """Ask the model, and train shadows of its kind by the same recipe."""
+        inside, outside = _matched(members, others, seed)
+        pool = Images(np.concatenate([inside.x, outside.x]), np.concatenate([inside.y, outside.y]))
+        seen, held = _shadows(model, pool, recipe, shadows, seed)
+        mix = np.bincount(members.y, minlength=len(model.classes)) / len(members)
+        said, publicly = model.predict_log_proba(pool.x), model.predict_log_proba(public)
+        return cls(pool, np.arange(len(pool)) < len(inside), said, publicly, seen, held, mix)
+
+    def read(self, codec: str) -> dict[str, Any]:
+        """What a file in this codec reveals; the shadows' answers are packed as the client's are."""
+        packed = codecs.find(codec.removesuffix("+zstd"))  # that loses nothing, and takes most of the time
+
+        def sent(log_probs: torch.Tensor) -> torch.Tensor:
+            return torch.log_softmax(packed.decode(packed.encode(log_probs), *log_probs.shape), 1)
+
+        labels, observed = self.pool.y, confidence(sent(self.said), self.pool.y)
+        attacks = {"threshold": asdict(Leakage.of(observed, self.member))}
+        if self.shadows:
+            usual = np.stack([confidence(sent(log_probs), labels) for log_probs in self.shadows])
+            ratio = likelihood_ratio(observed, usual, self.held)
+            attacks["likelihood ratio"] = asdict(Leakage.of(ratio, self.member))
+        inferred = sent(self.said_publicly).exp().mean(0).numpy()
+        even = np.full(len(self.mix), 1 / len(self.mix))
+        return {
+            "codec": codec,
+            "shadows": len(self.shadows),
+            "membership": attacks,
+            "label_mix": {
+                "error": _variation(inferred, self.mix),
+                "error_of_guessing_evenly": _variation(even, self.mix),
+            },
+        }
 
 
 def _matched(members: Images, others: Images, seed: int) -> tuple[Images, Images]:
@@ -79,9 +114,9 @@ def _matched(members: Images, others: Images, seed: int) -> tuple[Images, Images
 
 
 def _shadows(
-    model: ServerModel, pool: Images, recipe: Recipe, count: int, seed: int, sent: Any
-) -> tuple[Values, npt.NDArray[np.bool_]]:
-    """Shadow models' confidence on the pool, and which images each was trained on: every image in exactly half."""
+    model: ServerModel, pool: Images, recipe: Recipe, count: int, seed: int
+) -> tuple[list[torch.Tensor], npt.NDArray[np.bool_]]:
+    """Shadow models' answers on the pool, and which images each was trained on: every image in exactly half."""
     order = numpy_generator(seed, "shadows").permuted(np.tile(np.arange(count) % 2 == 0, (len(pool), 1)), axis=1).T
     held: npt.NDArray[np.bool_] = np.ascontiguousarray(order)
     jobs = []
@@ -94,8 +129,7 @@ def _shadows(
     for result in fit(jobs, model.device):
         if result.error:
             raise FedolError(result.error)
-    seen = [predict(job.model, pool.x, job.normalise, model.device) for job in jobs]
-    return np.stack([confidence(sent(log_probs), pool.y) for log_probs in seen]), held
+    return [predict(job.model, pool.x, job.normalise, model.device) for job in jobs], held
 
 
 def _variation(p: Values, q: Values) -> float:

@@ -18,7 +18,7 @@ import torch
 from _record import table, write
 from training import NORMALISE, SEED, pytorch_norms
 
-from fedol.models import create, fused, pointwise
+from fedol.models import create, fused
 from fedol.training import Job, Recipe, cuda, fit, step
 
 STEPS, BATCH = 70, 64
@@ -45,16 +45,6 @@ def no_dependent_launch() -> Iterator[None]:
 
 
 @contextmanager
-def no_pointwise() -> Iterator[None]:
-    """cuDNN for 1x1 convolutions, and a pass of its own for their statistics."""
-    ours, pointwise.fits = pointwise.fits, lambda layer, x: False  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        pointwise.fits = ours
-
-
-@contextmanager
 def no_priority() -> Iterator[None]:
     """Weight gradients are as urgent as the chain that others wait for."""
     ours, cuda.URGENT = cuda.URGENT, 0
@@ -70,7 +60,6 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "no overlap": no_overlap,
     "no priority": no_priority,
     "no dependent launch": no_dependent_launch,
-    "cuDNN's 1x1 convolutions": no_pointwise,
 }
 WORKS = {
     "resnet56, width 16": (["resnet56"], 16),

@@ -81,25 +81,6 @@ def test_fused_norm_equals_float64(
         assert relative(found, wanted) < tolerance
 
 
-@pytest.mark.parametrize("shape", [(64, 16, 64, 32), (64, 256, 64, 16), (20, 64, 16, 32), (3, 48, 80, 5)])
-def test_pointwise_product_equals_float64(shape: tuple[int, int, int, int]) -> None:
-    samples, inputs, outputs, side = shape
-    generator = torch.Generator("cuda").manual_seed(sum(shape))
-    x = torch.randn(samples, inputs, side, side, device=DEVICE, generator=generator).bfloat16()
-    weight = torch.randn(outputs, inputs, 1, 1, device=DEVICE, generator=generator).div(inputs**0.5).bfloat16()
-    norm = nn.BatchNorm2d(outputs).to(DEVICE)
-    exact = copy.deepcopy(norm).double()
-    y, (mean, rstd) = blocks.pointwise_kernels().product(x, weight, norm)
-    wanted = nn.functional.conv2d(x.double(), weight.double())
-    assert relative(y, wanted) < 1e-2
-    # The statistics are those of the output as it was rounded.
-    exact(y.double())
-    variance, centre = torch.var_mean(y.double(), (0, 2, 3), correction=0)
-    assert relative(rstd, (variance + norm.eps).rsqrt()) < 1e-5
-    assert float((mean - centre).abs().max()) < 1e-5
-    assert relative(norm.running_var, exact.running_var) < 1e-5
-
-
 def test_company_changes_no_bit() -> None:
     (alone,) = fit([job("a", "resnet20")], DEVICE)
     others = [job(f"b{k}", samples=400 + 37 * k, seed=k) for k in range(4)]

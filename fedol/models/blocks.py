@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedol.models import overlap
+from fedol.models.overlap import conv
 
 TWIN = "_fedol_twin"
 
 
-@cache
-def fused_kernels() -> Any:
-    """The CUDA kernels for norms, or None where Triton is not installed."""
-    try:
-        from fedol.models import fused
-    except ImportError:
-        return None
-    return fused
+def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> Tensor:
+    """``relu(norm(x) + residual)``: the only place where normalisation, addition and activation meet.
 
-
-@cache
-def pointwise_kernels() -> Any:
-    """The CUDA kernels for 1x1 convolutions; only where those for norms are there too."""
-    from fedol.models import pointwise
-
-    return pointwise
-
-
-def usual(norm: nn.Module) -> bool:
-    """Whether this is batch norm in training as the kernels know it."""
-    if not isinstance(norm, nn.BatchNorm2d) or "forward" in vars(norm):
-        return False  # what private training makes of it, or one whose statistics are those of several processes
-    return norm.training and norm.affine and norm.track_running_stats and norm.momentum is not None
+    Everything here is bound by memory traffic, so this is the spot where a fused kernel pays.
+    """
+    batch = isinstance(norm, nn.BatchNorm2d)  # another norm is what private training makes of it
+    usual = batch and norm.training and norm.affine and norm.track_running_stats and norm.momentum is not None
+    usual = usual and "forward" not in vars(norm)  # else its statistics are those of several processes
+    if x.is_cuda and usual and (kernels := fused_kernels()):
+        out, twin = kernels.norm_act(norm, x, residual, relu)
+        setattr(out, TWIN, twin)
+        return out  # type: ignore[no-any-return]
+    x = norm(x)
+    if residual is not None:
+        x = x + residual
+    return F.relu(x) if relu else x
 
 
 def twin(x: Tensor) -> Tensor:
     """x for a second use, whose gradient the kernels that made x add to the first one's; else x itself."""
     out: Tensor = getattr(x, TWIN, x)
     return out
+
+
+@cache
+def fused_kernels() -> Any:
+    """The CUDA kernels, or None where Triton is not installed."""
+    try:
+        from fedol.models import fused
+    except ImportError:
+        return None
+    return fused
 
 
 class ConvNorm(nn.Module):
@@ -59,22 +62,7 @@ class ConvNorm(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """[B, inputs, H, W] to [B, outputs, H/stride, W/stride]."""
-        kernels = fused_kernels() if x.is_cuda and usual(self.norm) else None
-        statistics = None
-        if not overlap.overlapping(x):
-            x = self.conv(x)
-        elif kernels and pointwise_kernels().fits(self.conv, x):
-            x, statistics = overlap.conv(self.conv, x, partial(pointwise_kernels().product, norm=self.norm))
-        else:
-            x, _ = overlap.conv(self.conv, x)
-        if kernels:
-            x, second = kernels.norm_act(self.norm, x, residual, self.relu, statistics)
-            setattr(x, TWIN, second)
-            return x
-        x = self.norm(x)
-        if residual is not None:
-            x = x + residual
-        return F.relu(x) if self.relu else x
+        return norm_act(self.norm, conv(self.conv, x), residual, self.relu)
 
 
 class Residual(nn.Module):

@@ -20,8 +20,6 @@ import triton.language as tl
 from torch import Tensor, nn
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from fedol.models.overlap import Statistics
-
 # Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64 (benchmarks/README.md).
 # "pdl": a kernel may be set up while the one before it still runs (programmatic dependent launch, from Hopper on); it
 # waits for that one's results itself, so that only the launch is hidden.
@@ -211,14 +209,17 @@ class _NormAct(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, residual: Tensor | None, weight: Tensor, bias: Tensor, statistics: Statistics | None,
-        norm: nn.BatchNorm2d, relu: bool,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Batch statistics, where they are not there yet, then one pass over x."""
+        ctx: Any, x: Tensor, residual: Tensor | None, weight: Tensor, bias: Tensor, norm: nn.BatchNorm2d, relu: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Batch statistics, then one pass over x."""
         ctx.set_materialize_grads(False)  # a twin that nobody used has no gradient
         shape = Shape(x)
         y = torch.empty_like(x)
-        mean, rstd = statistics or batch_statistics(norm, x, shape)
+        mean, rstd = torch.empty_like(weight), torch.empty_like(weight)
+        _statistics[shape.sum_grid](
+            x, shape.partial(), shape.arrivals(norm), mean, rstd, norm.running_mean, norm.running_var,
+            shape.rows, shape.per_program, norm.eps, norm.momentum, **shape.sum_blocks,
+        )  # fmt: skip
         _apply[shape.grid](
             x, x if residual is None else residual, y, mean, rstd, weight, bias, shape.elements, shape.stride,
             **shape.blocks, RESIDUAL=residual is not None, RELU=relu,
@@ -246,7 +247,7 @@ class _NormAct(torch.autograd.Function):
             dz, x, mean, rstd, weight, bias, dweight, dbias, dx, shape.elements, shape.stride, shape.rows,
             **shape.blocks, RELU=ctx.relu and not written,
         )  # fmt: skip
-        return dx, dz if ctx.residual else None, dweight, dbias, None, None, None
+        return dx, dz if ctx.residual else None, dweight, dbias, None, None
 
 
 class Shape:
@@ -289,24 +290,12 @@ class Shape:
 _ARRIVALS: WeakKeyDictionary[nn.Module, Tensor] = WeakKeyDictionary()
 
 
-def batch_statistics(norm: nn.BatchNorm2d, x: Tensor, shape: Shape) -> Statistics:
-    """Of one batch; the running ones move on."""
-    mean, rstd = torch.empty_like(norm.weight), torch.empty_like(norm.weight)
-    _statistics[shape.sum_grid](
-        x, shape.partial(), shape.arrivals(norm), mean, rstd, norm.running_mean, norm.running_var,
-        shape.rows, shape.per_program, norm.eps, norm.momentum, **shape.sum_blocks,
-    )  # fmt: skip
-    return mean, rstd
-
-
-def norm_act(
-    norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool, statistics: Statistics | None = None
-) -> tuple[Tensor, Tensor]:
+def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
     """``relu(norm(x) + residual)`` in training mode, twice; updates the running statistics."""
     x = x.contiguous(memory_format=torch.channels_last)
     if residual is not None:
         residual = residual.contiguous(memory_format=torch.channels_last)
     if norm.num_batches_tracked is not None and not torch.cuda.is_current_stream_capturing():
         norm.num_batches_tracked.add_(1)  # in a graph it would be a kernel a step, for a number that nothing reads
-    out: tuple[Tensor, Tensor] = _NormAct.apply(x, residual, norm.weight, norm.bias, statistics, norm, relu)  # type: ignore[no-untyped-call]
+    out: tuple[Tensor, Tensor] = _NormAct.apply(x, residual, norm.weight, norm.bias, norm, relu)  # type: ignore[no-untyped-call]
     return out

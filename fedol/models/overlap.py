@@ -7,7 +7,7 @@ when it runs on a stream of its own; captured in a graph, it becomes a parallel 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,11 +15,6 @@ import torch
 from torch import Tensor, nn
 
 _SIDE: list[torch.cuda.Stream] = []
-
-Statistics = tuple[Tensor, Tensor]
-"""A batch's mean and 1/std per channel, float32."""
-Product = Callable[[Tensor, Tensor], tuple[Tensor, Statistics]]
-"""(input, weight) to a convolution's output and its statistics."""
 
 
 @contextmanager
@@ -38,17 +33,11 @@ class _Conv(torch.autograd.Function):
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.bfloat16)  # type: ignore[untyped-decorator]
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, stride: tuple[int, int], padding: tuple[int, int], product: Product | None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """As usual, or by a kernel that finds the statistics of the output too."""
+    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: tuple[int, int], padding: tuple[int, int]) -> Tensor:
+        """As usual."""
         ctx.save_for_backward(x, weight)
         ctx.stride, ctx.padding, ctx.side = stride, padding, _SIDE[-1]
-        if product is None:
-            return torch.conv2d(x, weight, None, stride, padding), None, None
-        y, statistics = product(x, weight)
-        ctx.mark_non_differentiable(*statistics)
-        return y, *statistics
+        return torch.conv2d(x, weight, None, stride, padding)
 
     @staticmethod
     @torch.amp.custom_bwd(device_type="cuda")  # type: ignore[untyped-decorator]
@@ -68,15 +57,14 @@ class _Conv(torch.autograd.Function):
         for tensor in (dy, x):  # the allocator must not hand their memory on before the other stream has read it
             tensor.record_stream(ctx.side)
         dx = gradient(True, False, False)[0] if ctx.needs_input_grad[0] else None
-        return dx, dweight, None, None, None
+        return dx, dweight, None, None
 
 
-def overlapping(x: Tensor) -> bool:
-    """Whether weight gradients of convolutions of x go to the side now."""
-    return bool(_SIDE) and x.is_cuda
-
-
-def conv(layer: nn.Conv2d, x: Tensor, product: Product | None = None) -> tuple[Tensor, Statistics | None]:
-    """The layer's convolution by ``product`` (else cuDNN), its weight gradient on the side, and what else it found."""
-    y, *found = _Conv.apply(x, layer.weight, layer.stride, layer.padding, product)  # type: ignore[no-untyped-call]
-    return y, (found[0], found[1]) if product else None
+def conv(layer: nn.Conv2d, x: Tensor) -> Tensor:
+    """The layer's convolution; its weight gradient on the side where there is one."""
+    out: Tensor = (
+        _Conv.apply(x, layer.weight, layer.stride, layer.padding)  # type: ignore[no-untyped-call]
+        if _SIDE and x.is_cuda
+        else layer(x)
+    )
+    return out

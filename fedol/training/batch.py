@@ -8,6 +8,7 @@ from torch import Tensor
 from fedol.training.job import Normalisation
 
 PAD = 4  # the crop moves by up to this many pixels
+SMALL = 1 << 26  # bytes of float32 images that a CPU keeps normalised, rather than normalise them batch by batch
 
 
 class Batches:
@@ -17,6 +18,9 @@ class Batches:
         self.pixels = images.to(device).permute(0, 2, 3, 1).contiguous()
         self._mean = torch.tensor(normalise.mean, device=device)
         self._std = torch.tensor(normalise.std, device=device)
+        self._ready = device.type == "cpu" and 4 * self.pixels.numel() <= SMALL
+        if self._ready:
+            self.pixels = self._normalise(self.pixels)
 
     def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
         """Normalised float32 [n, C, H, W] of the images ``index``, each seen as ``view`` says (see ``Job.views``).
@@ -31,6 +35,9 @@ class Batches:
 
     def _normalised(self, index: Tensor, view: Tensor | None) -> Tensor:
         pixels = self.pixels[index] if view is None else self._augmented(index, view)
+        return pixels if self._ready else self._normalise(pixels)
+
+    def _normalise(self, pixels: Tensor) -> Tensor:
         return (pixels.float() / 255 - self._mean) / self._std
 
     def _within(self, patch: Tensor) -> Tensor:

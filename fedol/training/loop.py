@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from fedol.seeding import derive
+from fedol.training.adam import Adam
 from fedol.training.average import Average
 from fedol.training.batch import Batches
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
 from fedol.training.loss import batch_loss
 from fedol.training.share import Whole
-from fedol.training.snapshot import Snapshot, adam_moments
+from fedol.training.snapshot import Snapshot
 
 PATH = "plain loop"
 WHOLE = Whole()
@@ -51,12 +52,11 @@ def _train(
     batches, targets = Batches(job.images, job.normalise, device), job.targets.to(device)
     parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     start = [p.detach().clone() for p in parameters] if recipe.proximal else []
-    fused = device.type in ("cpu", "cuda")
-    optimiser = torch.optim.Adam(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused)
+    optimiser = Adam(parameters, recipe.lr, recipe.weight_decay)
     average = Average(model) if recipe.average else None
     losses: list[float] = []
     if job.resume:
-        job.resume.restore(model, adam_moments(model, optimiser), average)
+        job.resume.restore(model, optimiser.moments(model), average)
         losses += job.resume.losses
 
     def outcome(error: str | None = None) -> Fit:
@@ -78,12 +78,12 @@ def _train(
                 logits = net(batches(own, seen, cut, mix))
                 mean = batch_loss(logits, targets, own, cut if mix else None, job.pixels)
                 loss = share.weighed(mean, len(own), len(index))
-                optimiser.zero_grad(set_to_none=True)
+                optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 if recipe.proximal:
                     pull(parameters, start, recipe.proximal)
                 if recipe.schedule != "constant":
-                    optimiser.param_groups[0]["lr"] = pace[0].item()
+                    optimiser.lr = pace[0].item()
                 optimiser.step()
                 if average:
                     average.update(pace[1].to(device))
@@ -92,7 +92,7 @@ def _train(
         if not math.isfinite(losses[-1]):
             return outcome(diverged(job, epoch, losses[-1]))
         if job.checkpoint:
-            job.checkpoint(Snapshot.take(model, adam_moments(model, optimiser), losses, average))
+            job.checkpoint(Snapshot.take(model, optimiser.moments(model), losses, average))
         on_epoch(Epoch(job, epoch, losses[-1], job.samples))
     if average:
         average.apply()

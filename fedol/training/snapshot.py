@@ -7,17 +7,13 @@ state to keep.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
+from fedol.training.adam import ADAM, Moments
 from fedol.training.average import Average
-
-ADAM = ("step", "exp_avg", "exp_avg_sq")
-Moments = Mapping[str, Mapping[str, Tensor]]
-"""Adam's state: parameter name -> part -> tensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +44,3 @@ class Snapshot:
         if average:
             for name, tensor in average.named.items():
                 tensor.copy_(self.tensors[f"average/{name}"])
-
-
-def adam_moments(model: nn.Module, optimiser: torch.optim.Adam) -> Moments:
-    """Adam's moments by the parameters' names; zero, as on the first day, where it has not stepped yet."""
-    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    for p in named.values():
-        if not optimiser.state[p]:
-            # In the memory layout of the parameter: the fused kernels go through both as they lie there.
-            zeros = {part: torch.zeros_like(p) for part in ADAM[1:]}
-            optimiser.state[p] = {"step": torch.zeros((), device=p.device), **zeros}
-    return {name: optimiser.state[p] for name, p in named.items()}

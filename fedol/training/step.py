@@ -11,12 +11,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from fedol.models.overlap import weight_gradients_on
+from fedol.training.adam import Adam, Moments
 from fedol.training.average import Average
 from fedol.training.batch import Batches
 from fedol.training.job import Job
 from fedol.training.loop import pull
 from fedol.training.loss import batch_loss
-from fedol.training.snapshot import Moments, Snapshot
+from fedol.training.snapshot import Snapshot
 from fedol.training.weights import Weights
 
 
@@ -48,9 +49,7 @@ class Step:
         self.loss = torch.zeros(1, device=device)  # summed over the samples of the epoch
         self._average = Average(self._model) if job.recipe.average else None  # its tensors are views of the weights
         self._rate, decay = torch.tensor(job.recipe.lr, device=device), job.recipe.weight_decay
-        self._adam = torch.optim.Adam(
-            [self._weights.flat], lr=self._rate, weight_decay=decay, fused=True, capturable=True
-        )
+        self._adam = Adam([self._weights.flat], self._rate, decay)
         full, rest = min(job.recipe.batch_size, job.samples), job.samples % job.recipe.batch_size
         self._graphs = self._captured([full, rest] if 0 < rest < full else [full], device)
 
@@ -108,7 +107,7 @@ class Step:
     def reset(self, job: Job) -> None:
         """Another job with this model: new targets, and Adam as on the first day."""
         self._targets.copy_(job.targets)
-        for moments in self._adam.state.values():
+        for _, moments in self._adam.state:
             for moment in moments.values():
                 moment.zero_()
         self._start[0].copy_(self._weights.flat.detach())
@@ -119,7 +118,7 @@ class Step:
 
     def _moments(self) -> Moments:
         """Adam's moments of the one tensor, by the names of the weights in it; they share the step count."""
-        state = self._adam.state[self._weights.flat]
+        ((_, state),) = self._adam.state
         first, second = (self._weights.named(state[part]) for part in ("exp_avg", "exp_avg_sq"))
         return {name: {"step": state["step"], "exp_avg": first[name], "exp_avg_sq": second[name]} for name in first}
 

@@ -1,0 +1,49 @@
+"""Adam, by PyTorch's fused kernel without the optimiser class around it.
+
+``torch.optim.Adam`` computes the same bits with the same kernel, but its first use imports PyTorch's compiler, which
+takes seconds, and for a small model its bookkeeping takes longer than the update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+ADAM = ("step", "exp_avg", "exp_avg_sq")
+Moments = Mapping[str, Mapping[str, Tensor]]
+"""Adam's state: parameter name -> part -> tensor."""
+
+
+class Adam:
+    """Adam over some parameters, with L2 weight decay. ``lr`` may be a tensor, which a CUDA graph then reads."""
+
+    def __init__(self, parameters: Sequence[Tensor], lr: float | Tensor, weight_decay: float = 0.0) -> None:
+        self.lr, self._decay = lr, weight_decay
+        # The moments lie in memory as the parameter does: the kernel goes through both as they are.
+        self.state = [
+            (p, {"step": torch.zeros((), device=p.device), **{part: torch.zeros_like(p) for part in ADAM[1:]}})
+            for p in parameters
+        ]
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for p, _ in self.state:
+            p.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Update every parameter that has a gradient."""
+        live = [(p, p.grad, moments) for p, moments in self.state if p.grad is not None]
+        steps, first, second = ([moments[part] for _, _, moments in live] for part in ADAM)
+        torch._foreach_add_(steps, 1)
+        torch._fused_adam_(
+            [p for p, _, _ in live], [gradient for _, gradient, _ in live], first, second, [], steps,
+            lr=self.lr, beta1=0.9, beta2=0.999, weight_decay=self._decay, eps=1e-8, amsgrad=False, maximize=False,
+        )  # fmt: skip
+
+    def moments(self, model: nn.Module) -> Moments:
+        """The state by the model's names for its parameters."""
+        names = {id(p): name for name, p in model.named_parameters()}
+        return {names[id(p)]: moments for p, moments in self.state}

@@ -1,7 +1,8 @@
 #!/bin/sh
-# @NAME@'s node. Edit what is between the lines; data and model never leave this machine.
+# @NAME@'s node. Edit what is between the lines; data and model never leave this machine. Paths are from this folder.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+cd "$here"
 # ---------------------------------------------------------------------------------------------------------------------
 task=${FEDOL_TASK:-$here/task}              # the task's folder, as the coordinator gave it
 data=${FEDOL_DATA-$here/data.npz}           # your images: an .npz file or a folder; FEDOL_DATA= for none

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import shutil
+import ssl
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from small_federation import Federation
 
 pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[flower]'")
 
-from real_deployment import Deployment, until
+from real_deployment import Deployment, tool, until
 
 import fedol
 from fedol.federation.deploy.folder import new_deployment
@@ -63,6 +65,33 @@ def test_strangers_are_refused_and_the_run_is_unharmed(federation: Federation, t
         assert [client["client"] for client in summary["clients"]] == [honest], printed
         (refused,) = summary["refused"]  # the three strangers never were nodes of the federation
         assert refused["file"].startswith(other) and "are not the task's" in refused["reason"]
+
+
+@pytest.mark.slow
+def test_behind_nginx_nodes_come_in_and_nobody_else(federation: Federation, tmp_path: Path) -> None:
+    """The open control port, closed as docs/deploy.md says: nodes take part in a run, but nobody submits one."""
+    with Deployment(tmp_path, federation, clients=2) as there:
+        there.nginx(tool("nginx"))
+        there.superlink()
+        there.register()
+        for name in there.names:
+            there.node(name)
+        outside = there.call("run.sh", "--run-config", there.config("stolen", ""), FEDOL_PORT=str(there.port))
+        assert "403" in outside and "Successfully started run" not in outside, outside
+        trusted = ssl.create_default_context(cafile=there.folder / there.names[0] / "ca.crt")
+        for path in (
+            "control/list-runs",
+            "runtime/acquire-task",
+            "fleet/../control/start-run",
+            "fleet/%2e%2e/control/x",
+        ):
+            asked = http.client.HTTPSConnection("localhost", there.port, context=trusted)
+            asked.request("POST", f"/v1/{path}")
+            assert asked.getresponse().status == 403, path
+        printed = there.run("run", "deadline='100s'")
+        summary = json.loads((there.folder / "server" / "run" / "summary.json").read_text())
+        assert [client["client"] for client in summary["clients"]] == there.names, printed
+        assert not (there.folder / "server" / "stolen").exists()
 
 
 def kept(there: Deployment, name: str) -> list[tuple[str, int]]:

@@ -1,8 +1,9 @@
 """Simulated clients as Flower nodes on Ray, for when they outgrow one process. The result is that of ``in_process``.
 
 Each Ray actor trains client after client with the in-process engine itself and sends back the files that it wrote.
-Flower calls its ``run_simulation`` deprecated in favour of ``flwr run``, which leaves a server process behind and
-hands no results back; the version of Flower is pinned, so this uses the function.
+Flower calls its ``run_simulation`` deprecated in favour of ``flwr run``. That needs a SuperLink, a server with an open
+port to which every user of the machine can submit code, and with TLS or without it asks nobody who they are; it would
+also outlive a killed run. So this uses the function; the version of Flower is pinned, and a test runs it.
 """
 
 from __future__ import annotations
@@ -146,17 +147,21 @@ def _scheme(config: str) -> Scheme:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Flower's log and telemetry off for a while: the caller has a progress display of its own."""
-    logger = logging.getLogger("flwr")
-    level, before = logger.level, {key: os.environ.get(key) for key in _OFF}
+    """Of Flower's log only the warnings, and no telemetry: the caller has a progress display of its own."""
+    logger, before = logging.getLogger("flwr"), {key: os.environ.get(key) for key in _OFF}
     os.environ.update(_OFF)
-    logger.setLevel(logging.CRITICAL)
+    logger.addFilter(_worth_reading)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logger.removeFilter(_worth_reading)
         for key, value in before.items():
             os.environ.pop(key) if value is None else os.environ.update({key: value})
+
+
+def _worth_reading(record: logging.LogRecord) -> bool:
+    """Warnings but for the one about ``run_simulation``, which is for us; errors we say ourselves, in one sentence."""
+    return record.levelno == logging.WARNING and "`run_simulation`" not in record.getMessage()
 
 
 _OFF = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}

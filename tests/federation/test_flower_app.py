@@ -106,6 +106,14 @@ def test_nodes_that_fail_hang_or_vanish_cost_only_themselves(
     assert seen["bytes"] == federation.file("alice").stat().st_size + 40
 
 
+def test_who_is_expected_and_never_connects_is_missed_by_name(
+    federation: Federation, nodes: dict[int, dict[str, Any]], tmp_path: Path
+) -> None:
+    del nodes[103]
+    expected = config(federation, tmp_path / "run", quorum=3, clients="alice bob carol dave")
+    assert refusals(federate(LocalGrid(app, nodes), expected)) == {"dave": "the node has not connected"}
+
+
 def test_the_log_tells_who_is_where(
     federation: Federation, nodes: dict[int, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

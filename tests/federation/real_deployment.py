@@ -20,7 +20,7 @@ from small_federation import ROOT, Federation
 from fedol.data import load, split
 from fedol.federation.deploy.folder import new_deployment
 
-PATIENCE = 180.0  # seconds after which something that should have happened has not
+PATIENCE = 300.0  # seconds after which something that should have happened has not
 SETTINGS = "server-model='mlp' iterations=2 epochs=3 batch-size=16 device='cpu'"
 
 
@@ -170,6 +170,10 @@ class Deployment:
             timeout=PATIENCE,
         )
         return done.stdout
+
+    def begin(self, out: str, more: str) -> subprocess.Popen[bytes]:
+        """`run.sh` in the background."""
+        return self.start("run", [self.folder / "server" / "run.sh", "--run-config", self.config(out, more)])
 
     def run(self, out: str, more: str = "") -> str:
         """`run.sh` to its end; what it printed."""

@@ -12,9 +12,10 @@ import torch
 from fedol.data import Dataset, Images, fingerprint, load
 from fedol.data.split import channel_statistics
 from fedol.epochfile import EpochFile
-from fedol.errors import FedolError, InputError
+from fedol.errors import FedolError, InputError, cause
 from fedol.evaluation import accuracy
 from fedol.models import ModelSpec
+from fedol.models.lookup import imported
 from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
 from fedol.seeding import derive
@@ -26,12 +27,26 @@ from fedol.training import Job, Normalisation, OnEpoch, Recipe, fit, resolve_dev
 def client_data(source: str, task: Task) -> tuple[Images, Images]:
     """A client's training and test images with the task's labels, by class name or, where there is none, by position.
 
-    A client need not hold all of the task's classes.
+    A client need not hold all of the task's classes. The source is what ``load`` takes, or ``my.py:function``.
     """
-    data = load(source)
+    data = _made(source) if ":" in source and not Path(source).exists() else load(source)
     index = _index(data, task)
     train, test = (Images(part.x, index[part.y]) for part in (data.train, data.test))
     return train, test
+
+
+def _made(source: str) -> Dataset:
+    """What a client's own function gives: a dataset, or the four arrays of one."""
+    function = imported(source, "data source")
+    try:
+        made = function()
+        if isinstance(made, Dataset):
+            return made
+        train_x, train_y, test_x, test_y = made
+    except Exception as error:
+        what = "a fedol.data.Dataset or four arrays: train_x, train_y, test_x, test_y"
+        raise InputError(f"The data source '{source}' must give {what}; it failed: {cause(error)}.") from error
+    return Dataset.from_arrays(train_x, train_y, test_x, test_y, name=source)
 
 
 def _index(data: Dataset, task: Task) -> np.ndarray:

@@ -7,17 +7,17 @@ What the configuration may say (Flower calls it the node config):
     knowledge  a knowledge file that is there already; or
     model      with ``data``: what to train on them (cnn, resnet20, package.module:callable, file.py:callable);
                without: a trained model (.safetensors, .onnx, .joblib) or file.py:load, see ``predictors``
-    data       the private images: an .npz file or a folder
+    data       the private images: an .npz file, a folder, package.module:function or file.py:function
     width, epochs, batch-size, lr, seed, device   of that training
     codec, key how the file is packed, and what it is signed with
-    cache      where finished files are kept, so that no question is worked on twice
+    cache      where finished files are kept, so that no question is worked on twice; and the epochs of a training, so
+               that a node that was killed goes on
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -90,24 +90,28 @@ class Node:
             return read_bounded(path, folder.task.limit)
         kept = Path(self.cache).expanduser() / f"{task_id}-{self.digest()}.fedol"
         if not kept.exists():
-            with tempfile.TemporaryDirectory() as scratch:
-                model = str(self._fit(folder, Path(scratch))) if self.data else self.model
-                knowledge = predict_knowledge(model, images, folder.task, self.client)
+            model = str(self._fit(folder, kept.with_suffix(".safetensors"))) if self.data else self.model
+            knowledge = predict_knowledge(model, images, folder.task, self.client)
             key = Path(self.key).expanduser() if self.key else None
             write_atomically(kept, knowledge.encode(self.codec or folder.task.codec, key))
         return kept.read_bytes()
 
-    def _fit(self, folder: TaskFolder, scratch: Path) -> Path:
-        out, recipe = scratch / "model.safetensors", Recipe(self.epochs, self.batch_size, self.lr)
+    def _fit(self, folder: TaskFolder, out: Path) -> Path:
+        recipe = Recipe(self.epochs, self.batch_size, self.lr)
         client_fit(folder.task, self.data, self.model, out, recipe, self.width, self.seed, self.device)
         return out
 
     def digest(self) -> str:
         """Changes with everything that the answer depends on: the settings, and the content of the files they name."""
         settings = {name: value for name, value in asdict(self).items() if name != "cache"}
-        source = self.model.rpartition(":")[0] if ".py:" in self.model else self.model
-        content = [_content(Path(place).expanduser()) for place in (source, self.data, self.key) if place]
+        places = [_file(self.model), _file(self.data), self.key]
+        content = [_content(Path(place).expanduser()) for place in places if place]
         return hashlib.sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _file(source: str) -> str:
+    """The file of ``file.py:callable``; anything else as it is."""
+    return source.rpartition(":")[0] if ".py:" in source else source
 
 
 def _content(path: Path) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from torch import nn
 
@@ -81,19 +82,19 @@ def find(spec: ModelSpec) -> Callable[..., nn.Module]:
     return partial(bottleneck_resnet, blocks)
 
 
-def imported(spec: str) -> Callable[..., nn.Module]:
-    """The callable that ``package.module:name`` or ``path/to/file.py:name`` names."""
+def imported(spec: str, what: str = "model") -> Callable[..., Any]:
+    """The callable that ``package.module:name`` or ``path/to/file.py:name`` names; ``what`` it is for errors."""
     source, _, name = spec.rpartition(":")
     try:
         module = from_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
     except Exception as error:  # importing runs other people's code: anything may come out of it
-        raise InputError(f"The model '{spec}' cannot be imported: {cause(error)}.") from error
+        raise InputError(f"The {what} '{spec}' cannot be imported: {cause(error)}.") from error
     try:
         found = operator.attrgetter(name)(module)
     except AttributeError as error:
-        raise InputError(f"The model '{spec}' does not exist: '{source}' has no '{name}'.") from error
+        raise InputError(f"The {what} '{spec}' does not exist: '{source}' has no '{name}'.") from error
     if not callable(found) or isinstance(found, nn.Module):
-        raise InputError(f"The model '{spec}' is a {type(found).__name__}; it must be a class or a function.")
+        raise InputError(f"The {what} '{spec}' is a {type(found).__name__}; it must be a class or a function.")
     return found  # type: ignore[no-any-return]
 
 

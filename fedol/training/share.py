@@ -51,8 +51,10 @@ class Part(Whole):
         for norm in norms:
             vars(norm)["forward"] = _OverAll(norm)
         try:
+            net = DistributedDataParallel(model)
             # Buffers are equal everywhere by themselves: every process computes the statistics of the whole batch.
-            yield DistributedDataParallel(model, forward_sync_buffers=False)
+            net.broadcast_buffers = False  # set here, because the argument's name depends on PyTorch's version
+            yield net
         finally:
             for norm in norms:
                 del vars(norm)["forward"]

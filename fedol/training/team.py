@@ -53,6 +53,8 @@ class Team:
                 from_file(Path(source))
             job = self._hear()
             device = torch.device(kind, int(os.environ["LOCAL_RANK"])) if kind == "cuda" else torch.device(kind)
+            if kind == "cuda":
+                torch.cuda.set_device(device)  # where streams and kernels go that name no device
             loop.train(job, device, lambda epoch: None, Event(), self.share)
 
     def dismiss(self) -> None:

@@ -43,7 +43,7 @@ def test_certificates(folder: Path) -> None:
     server.verify_directly_issued_by(authority)
     assert authority.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["fedol.example.org", "localhost"]
+    assert names.get_values_for_type(x509.DNSName) == ["fedol.example.org", "localhost", "superlink"]
     assert names.get_values_for_type(x509.IPAddress) == [ip_address("127.0.0.1")]
     for place in ("server", "client-1", "client-2"):
         assert (folder / place / "ca.crt").read_bytes() == (folder / "authority" / "ca.crt").read_bytes()

@@ -14,12 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from small_federation import ROOT, Federation
 
 from fedol.data import load, split
 from fedol.federation.deploy.folder import new_deployment
 
-PATIENCE = 180.0  # seconds after which something that should have happened has not
+PATIENCE = 300.0  # seconds after which something that should have happened has not
 SETTINGS = "server-model='mlp' iterations=2 epochs=3 batch-size=16 device='cpu'"
 
 
@@ -38,11 +39,35 @@ def until(done: Callable[[], Any], what: str) -> Any:
     raise AssertionError(f"waited in vain for {what}")
 
 
+def whole_nginx(site: Path, folder: Path, more: dict[str, str] | None = None) -> Path:
+    """nginx's main file around the one that ``fedol deploy new`` wrote; all that nginx writes stays in ``folder``."""
+    text = site.read_text()
+    for old, new in {"/srv/fedol": str(folder), **(more or {})}.items():
+        assert old in text
+        text = text.replace(old, new)
+    site.write_text(text)
+    places = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    own = "".join(f"{place}_temp_path {folder}/nginx-{place}; " for place in places)
+    whole = folder / "whole.conf"
+    whole.write_text(
+        f"pid {folder}/nginx.pid; error_log stderr; events {{}} http {{ access_log off; {own} include {site}; }}"
+    )
+    return whole
+
+
+def tool(*names: str) -> str:
+    """The first of these programs that is here; else the test is skipped."""
+    everywhere = f"{os.environ['PATH']}:/usr/local/sbin:/usr/sbin"
+    found = [path for name in names if (path := shutil.which(name, path=everywhere))]
+    return found[0] if found else pytest.skip(f"not installed here: {', '.join(names)}")
+
+
 class Deployment:
     """The folder, and the processes that were started from it."""
 
     def __init__(self, folder: Path, federation: Federation, clients: int = 3) -> None:
         self.folder, self.federation, self.port = folder / "deployment", federation, free_port()
+        self.behind = self.port  # the SuperLink's own port, where a proxy has the other
         self.names = new_deployment(self.folder, clients, "localhost", self.port)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         for place in ("server", *self.names):
@@ -69,8 +94,9 @@ class Deployment:
     def environment(self, **more: str) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         training = "epochs=2 batch-size=32 device='cpu'"
-        ours = {"PATH": path, "PYTHONPATH": str(ROOT), "FEDOL_BIND": "127.0.0.1", "FEDOL_MODEL": "mlp"}
-        return {**os.environ, **ours, "FEDOL_TRAINING": training, "OMP_NUM_THREADS": "1", **more}
+        ours = {"PATH": path, "PYTHONPATH": str(ROOT), "FEDOL_BIND": "127.0.0.1", "FEDOL_PORT": str(self.behind)}
+        ours |= {"FEDOL_MODEL": "mlp", "FEDOL_TRAINING": training, "OMP_NUM_THREADS": "1"}
+        return {**os.environ, **ours, **more}
 
     def start(self, name: str, command: list[str | Path], **more: str) -> subprocess.Popen[bytes]:
         log = open(self.log(name), "ab")  # noqa: SIM115 - the process has it
@@ -96,15 +122,22 @@ class Deployment:
 
     def superlink(self) -> None:
         self.start("superlink", [self.folder / "server" / "superlink.sh"])
-        until(self.listens, "the SuperLink")
+        until(lambda: self.listens(self.behind), "the SuperLink")
 
-    def listens(self) -> bool:
+    def nginx(self, program: str) -> None:
+        """The proxy in front, from the file that is there for it; before the SuperLink is started."""
+        self.behind = free_port()
+        whole = whole_nginx(self.folder / "server" / "nginx.conf", self.folder, {"19092": str(self.behind)})
+        self.start("nginx", [program, "-c", whole, "-g", "daemon off;"])
+        until(lambda: self.listens(self.port), "nginx")
+
+    def listens(self, port: int) -> bool:
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return probe.connect_ex(("127.0.0.1", port)) == 0
 
     def register(self) -> None:
         done = self.call("register.sh")
-        assert done.count("registered successfully") == len(self.names) or "not registered" not in done, done
+        assert done.splitlines() == [f"{name}: registered" for name in self.names], done
 
     def node(self, name: str, **more: str) -> subprocess.Popen[bytes]:
         more = {"FEDOL_LOCAL_PORT": str(free_port()), **more}
@@ -126,17 +159,21 @@ class Deployment:
 
         until(alive, f"{name} to be let in again")
 
-    def call(self, script: str, *arguments: str) -> str:
+    def call(self, script: str, *arguments: str, **more: str) -> str:
         command = [self.folder / "server" / script, *arguments]
         done = subprocess.run(
             command,
-            env=self.environment(),
+            env=self.environment(**more),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             timeout=PATIENCE,
         )
         return done.stdout
+
+    def begin(self, out: str, more: str) -> subprocess.Popen[bytes]:
+        """`run.sh` in the background."""
+        return self.start("run", [self.folder / "server" / "run.sh", "--run-config", self.config(out, more)])
 
     def run(self, out: str, more: str = "") -> str:
         """`run.sh` to its end; what it printed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,14 @@ def test_nodes_that_fail_hang_or_vanish_cost_only_themselves(
     assert len(seen["connected"]) == 5 and seen["training"] == ["carol (node 102)"]
     assert (seen["done"], seen["refused"]) == (1, 4)
     assert seen["bytes"] == federation.file("alice").stat().st_size + 40
+
+
+def test_who_is_expected_and_never_connects_is_missed_by_name(
+    federation: Federation, nodes: dict[int, dict[str, Any]], tmp_path: Path
+) -> None:
+    del nodes[103]
+    expected = config(federation, tmp_path / "run", quorum=3, clients="alice bob carol dave")
+    assert refusals(federate(LocalGrid(app, nodes), expected)) == {"dave": "the node has not connected"}
 
 
 def test_the_log_tells_who_is_where(
@@ -208,8 +217,46 @@ def test_models_of_other_kinds(federation: Federation, data: Path, tmp_path: Pat
         assert "knowledge" in answer(question, {**base, "client": name, "model": spec})
     names = {**base, "client": "ours", "data": str(data), "model": "fedol.models.small:mlp", "epochs": 1}
     assert "knowledge" in answer(question, names)
+    (tmp_path / "source.py").write_text(
+        f"import numpy\ndef images():\n    with numpy.load({str(data)!r}) as f:\n"
+        "        return [f[name] for name in ('train_x', 'train_y', 'test_x', 'test_y')]\n"
+        "def three(): return 1, 2, 3\n"
+    )
+    same = answer(question, {**names, "data": f"{tmp_path / 'source.py'}:images"})
+    assert same["knowledge"] == answer(question, names)["knowledge"]
+    wrong = answer(question, {**names, "data": f"{tmp_path / 'source.py'}:three"})
+    assert "must give a fedol.data.Dataset or four arrays" in str(wrong["error"])
     broken = answer(question, {**base, "client": "broken", "model": str(tmp_path / "no.onnx")})
     assert "There is no model file" in str(broken["error"])
+
+
+def test_a_node_that_was_killed_goes_on_with_its_training(
+    federation: Federation, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fedol.federation.client as module
+
+    node = {"task": str(federation.task_dir), "client": "alice", "data": str(data), "model": "mlp", "epochs": 6}
+    node |= {"batch-size": 32, "device": "cpu"}
+    question = {"task": federation.task.id, "public": federation.task.fingerprint}
+    straight = answer(question, {**node, "cache": str(tmp_path / "straight")})
+    begun, fit = [], module.fit
+
+    def killed(jobs: list[Any], *rest: Any) -> Any:
+        (job,) = jobs
+        begun.append(len(job.resume.losses) if job.resume else 0)
+
+        def keep(snapshot: Any) -> None:
+            job.checkpoint(snapshot)
+            if len(begun) == 1 and len(snapshot.losses) == 4:
+                raise KeyboardInterrupt
+
+        return fit([replace(job, checkpoint=keep)], *rest)
+
+    monkeypatch.setattr(module, "fit", killed)
+    node["cache"] = str(tmp_path / "cache")
+    with pytest.raises(KeyboardInterrupt):
+        answer(question, node)
+    assert answer(question, node) == straight and begun == [0, 4]
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import shutil
+import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_federation import Federation
 
 pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[flower]'")
 
-from real_deployment import Deployment, until
+from real_deployment import PATIENCE, Deployment, tool, until
 
 import fedol
 from fedol.federation.deploy.folder import new_deployment
@@ -24,7 +27,7 @@ def test_three_nodes_with_tls_and_authentication(federation: Federation, tmp_pat
         there.register()
         for name in there.names:
             there.node(name)
-        printed = there.run("run", "deadline='100s'")
+        printed = there.run("run", "deadline='200s'")
         out = there.folder / "server" / "run"
         assert (out / "summary.json").exists(), printed
         summary = json.loads((out / "summary.json").read_text())
@@ -54,15 +57,46 @@ def test_strangers_are_refused_and_the_run_is_unharmed(federation: Federation, t
         (there.folder / misled / "ca.crt").write_bytes((elsewhere / "authority" / "ca.crt").read_bytes())
         shutil.rmtree(there.folder / other / "task")
         TaskFolder.create(there.folder / other / "task", federation.task, federation.public[::-1].copy())
-        for name in there.names:
+        for name in there.names[1:]:
             there.node(name)
         for name, word in ((unknown, "2004"), (nameless, "2001"), (misled, "certificate verify failed")):
             until(lambda name=name, word=word: word.lower() in there.said(name).lower(), f"{name} to be refused")
-        printed = there.run("run", "quorum=0 deadline='25s'")
+        there.begin("run", "quorum=1 deadline='200s'")
+        until(lambda: seen(there, "run")["refused"], "the wrong public set to be refused")
+        there.node(honest)
+        until(lambda: (there.folder / "server" / "run" / "summary.json").exists(), "the run with the honest node")
         summary = json.loads((there.folder / "server" / "run" / "summary.json").read_text())
-        assert [client["client"] for client in summary["clients"]] == [honest], printed
-        (refused,) = summary["refused"]  # the three strangers never were nodes of the federation
-        assert refused["file"].startswith(other) and "are not the task's" in refused["reason"]
+        assert [client["client"] for client in summary["clients"]] == [honest]
+        reasons = {entry["file"].split()[0]: entry["reason"] for entry in summary["refused"]}
+        assert "are not the task's" in reasons.pop(other)
+        assert reasons == dict.fromkeys((unknown, nameless, misled), "the node has not connected")
+
+
+@pytest.mark.slow
+def test_behind_nginx_nodes_come_in_and_nobody_else(federation: Federation, tmp_path: Path) -> None:
+    """The open control port, closed as docs/deploy.md says: nodes take part in a run, but nobody submits one."""
+    with Deployment(tmp_path, federation, clients=2) as there:
+        there.nginx(tool("nginx"))
+        there.superlink()
+        there.register()
+        for name in there.names:
+            there.node(name)
+        outside = there.call("run.sh", "--run-config", there.config("stolen", ""), FEDOL_PORT=str(there.port))
+        assert "403" in outside and "Successfully started run" not in outside, outside
+        trusted = ssl.create_default_context(cafile=there.folder / there.names[0] / "ca.crt")
+        for path in (
+            "control/list-runs",
+            "runtime/acquire-task",
+            "fleet/../control/start-run",
+            "fleet/%2e%2e/control/x",
+        ):
+            asked = http.client.HTTPSConnection("localhost", there.port, context=trusted)
+            asked.request("POST", f"/v1/{path}")
+            assert asked.getresponse().status == 403, path
+        printed = there.run("run", "deadline='200s'")
+        summary = json.loads((there.folder / "server" / "run" / "summary.json").read_text())
+        assert [client["client"] for client in summary["clients"]] == there.names, printed
+        assert not (there.folder / "server" / "stolen").exists()
 
 
 def kept(there: Deployment, name: str) -> list[tuple[str, int]]:
@@ -70,13 +104,18 @@ def kept(there: Deployment, name: str) -> list[tuple[str, int]]:
     return [(path.name, path.stat().st_mtime_ns) for path in (there.folder / name / "cache").glob("*.fedol")]
 
 
+def seen(there: Deployment, out: str) -> dict[str, Any]:
+    """What the server says of its nodes at this moment."""
+    file = there.folder / "server" / out / "nodes.json"
+    return json.loads(file.read_text()) if file.exists() else {"done": 0, "refused": 0, "training": []}
+
+
 def busy(there: Deployment, out: str, done: int) -> None:
     """Wait until so many nodes are done and one is training."""
-    file = there.folder / "server" / out / "nodes.json"
 
     def state() -> bool:
-        seen = json.loads(file.read_text()) if file.exists() else {"done": 0, "training": []}
-        return seen["done"] == done and len(seen["training"]) == 1
+        now = seen(there, out)
+        return now["done"] == done and len(now["training"]) == 1
 
     until(state, "a node that trains while the others are done")
 
@@ -92,9 +131,7 @@ def test_node_and_superlink_killed_while_a_node_trains(federation: Federation, t
         there.node(first)
         there.node(second)
         there.node(third, **endless)
-        run = there.start(
-            "run", [there.folder / "server" / "run.sh", "--run-config", there.config("one", "deadline='60s'")]
-        )
+        run = there.begin("one", "deadline='90s'")
         busy(there, "one", done=2)
         there.end(third)
         until(lambda: (there.folder / "server" / "one" / "summary.json").exists(), "the run without the killed node")
@@ -102,11 +139,11 @@ def test_node_and_superlink_killed_while_a_node_trains(federation: Federation, t
         assert [client["client"] for client in summary["clients"]] == [first, second]
         (refused,) = summary["refused"]
         assert refused["file"].startswith(third) and summary["closed"] == "deadline"
-        run.wait(60)
+        run.wait(PATIENCE)
         made = kept(there, first), kept(there, second)
 
         there.node_again(third, **endless)
-        there.start("run", [there.folder / "server" / "run.sh", "--run-config", there.config("two", "deadline='90s'")])
+        there.begin("two", "deadline='200s'")
         busy(there, "two", done=2)
         there.end("superlink")
         there.end("run")
@@ -114,7 +151,7 @@ def test_node_and_superlink_killed_while_a_node_trains(federation: Federation, t
         assert not (there.folder / "server" / "two" / "summary.json").exists()
         there.superlink()
         there.node_again(third)
-        printed = there.run("three", "deadline='100s'")
+        printed = there.run("three", "deadline='200s'")
         summary = json.loads((there.folder / "server" / "three" / "summary.json").read_text())
         assert [client["client"] for client in summary["clients"]] == there.names, printed
         assert (kept(there, first), kept(there, second)) == made  # nobody trained twice

@@ -92,13 +92,14 @@ def test_two_processes_are_one_and_continue_each_other(files: Path, tmp_path: Pa
     distill(files, one, 1, "cnn-large", 32)
     distill(files, two, 2, "cnn-large", 32)
     assert_same(one, two)
-    mixed = tmp_path / "mixed"  # the first iteration by two processes, the second by one
-    shutil.copytree(two, mixed)
-    for file in ("summary.json", "model.safetensors", "server/02.safetensors", "server/02.votes.safetensors"):
-        (mixed / file).unlink()
-    distill(files, mixed, 1, "cnn-large", 32)
-    assert (mixed / "server" / "01.safetensors").read_bytes() == (two / "server" / "01.safetensors").read_bytes()
-    assert_same(one, mixed)
+    for begun, processes in ((two, 1), (one, 2)):  # the second iteration by one process, then by two
+        mixed = tmp_path / f"mixed-{processes}"
+        shutil.copytree(begun, mixed)
+        for file in ("summary.json", "model.safetensors", "server/02.safetensors", "server/02.votes.safetensors"):
+            (mixed / file).unlink()
+        distill(files, mixed, processes, "cnn-large", 32)
+        assert (mixed / "server" / "01.safetensors").read_bytes() == (begun / "server" / "01.safetensors").read_bytes()
+        assert_same(one, mixed)
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ def new_deployment(folder: Path, clients: int, host: str, port: int) -> list[str
     if not 1 <= clients <= 1000:
         raise InputError(f"A deployment has 1 to 1000 clients, not {clients}.")
     names = [f"client-{number}" for number in range(1, clients + 1)]
-    hosts = list(dict.fromkeys([host, "localhost", "127.0.0.1"]))
+    hosts = list(dict.fromkeys([host, "localhost", "127.0.0.1", "superlink"]))  # the last: in Compose
     values = {"HOST": host, "PORT": str(port), "COUNT": str(clients), "NAMES": " ".join(names)}
     authority = Authority.new("FedOL federation")
     key, certificate = authority.server(hosts)

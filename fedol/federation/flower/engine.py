@@ -1,8 +1,8 @@
 """Simulated clients as Flower nodes on Ray, for when they outgrow one process. The result is that of ``in_process``.
 
-Each Ray actor trains client after client with the in-process engine itself and sends back the files that it wrote.
-Flower calls its ``run_simulation`` deprecated in favour of ``flwr run``, which leaves a server process behind and
-hands no results back; the version of Flower is pinned, so this uses the function.
+Flower calls its ``run_simulation`` deprecated in favour of ``flwr run``. That needs a SuperLink: a second server on
+this machine, to whose port every user here can submit code (it does not ask who submits), and which outlives a run that
+is killed. So this uses the function; the version of Flower is pinned, and a test runs it.
 """
 
 from __future__ import annotations
@@ -10,28 +10,22 @@ from __future__ import annotations
 import json
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from fedol.config import configure
 from fedol.errors import FedolError, InputError, cause
-from fedol.federation import schemes
-from fedol.federation.engine import Engine, in_process
+from fedol.federation.engine import Engine
 from fedol.federation.flower import check_installed
-from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Scheme
 from fedol.files import write_atomically
 from fedol.runs import RunFolder
 from fedol.training import OnEpoch
 
 if TYPE_CHECKING:
-    from flwr.app import Context, Message
+    from flwr.app import Context
     from flwr.serverapp import Grid
 
 POLL = 0.1  # seconds between two looks at the replies
@@ -63,6 +57,9 @@ def _simulate(job: dict[str, Any], clients: Sequence[int], folder: RunFolder, cp
     from flwr.serverapp import ServerApp
     from flwr.simulation import run_simulation
 
+    from fedol.federation.flower.actor import train
+    from fedol.federation.flower.exchange import Exchange
+
     failed: dict[int, str] = {}
     broken = Event()
     client_app, server_app = ClientApp(), ServerApp()
@@ -70,8 +67,6 @@ def _simulate(job: dict[str, Any], clients: Sequence[int], folder: RunFolder, cp
 
     @server_app.main()
     def collect(grid: Grid, context: Context) -> None:
-        from fedol.federation.flower.exchange import Exchange
-
         exchange, answered = Exchange(grid, {"job": json.dumps(job)}), 0
         while answered < len(clients) and not broken.is_set():
             for _, answer in exchange.look():
@@ -112,51 +107,23 @@ def _keep(answer: dict[str, object] | str, folder: RunFolder, failed: dict[int, 
     write_atomically(folder.knowledge(k), bytes(answer["upload"]))  # type: ignore[call-overload]
 
 
-def train(message: Message, context: Context) -> Message:
-    """On an actor: client k with the in-process engine, into a folder that lives as long as that takes."""
-    from flwr.app import Message
-
-    from fedol.federation.flower.exchange import Values, pack, unpack
-
-    job = json.loads(str(unpack(message)["job"]))
-    os.chdir(job["cwd"])  # relative paths in the configuration are the caller's
-    k = job["clients"][int(context.node_config["partition-id"])]
-    values: Values = {"client": k}
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = RunFolder(Path(scratch))
-        try:
-            failed = in_process(_scheme(json.dumps(job["config"])), [k], folder, lambda epoch: None)
-        except FedolError as error:
-            failed = [str(error)]
-        if failed:
-            values["error"] = failed[0]
-        else:
-            line = json.loads((folder.path / "metrics.jsonl").read_text(encoding="utf-8"))
-            values["seconds"] = float(line["seconds"])
-            values["model"] = folder.client_model(k).read_bytes()
-            values["upload"] = folder.knowledge(k).read_bytes()
-    return Message(pack(values), reply_to=message)
-
-
-@lru_cache(maxsize=1)
-def _scheme(config: str) -> Scheme:
-    """An actor trains many clients on the same data: it reads them once."""
-    return schemes.of(Scenario(configure(overrides=json.loads(config))))
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Flower's log and telemetry off for a while: the caller has a progress display of its own."""
-    logger = logging.getLogger("flwr")
-    level, before = logger.level, {key: os.environ.get(key) for key in _OFF}
+    """Of Flower's log only the warnings, and no telemetry: the caller has a progress display of its own."""
+    logger, before = logging.getLogger("flwr"), {key: os.environ.get(key) for key in _OFF}
     os.environ.update(_OFF)
-    logger.setLevel(logging.CRITICAL)
+    logger.addFilter(_worth_reading)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logger.removeFilter(_worth_reading)
         for key, value in before.items():
             os.environ.pop(key) if value is None else os.environ.update({key: value})
+
+
+def _worth_reading(record: logging.LogRecord) -> bool:
+    """Warnings but for the one about ``run_simulation``, which is for us; errors we say ourselves, in one sentence."""
+    return record.levelno == logging.WARNING and "`run_simulation`" not in record.getMessage()
 
 
 _OFF = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from flwr.serverapp import Grid
@@ -21,10 +22,10 @@ GRACE = 30.0  # seconds that a message outlives the deadline, so that its end is
 class GridInbox:
     """Takes each node's answer once; a node that fails, hangs or vanishes costs itself alone."""
 
-    def __init__(self, grid: Grid, task: Task, deadline: float | None = None) -> None:
+    def __init__(self, grid: Grid, task: Task, deadline: float | None = None, expected: Sequence[str] = ()) -> None:
         ttl = FOREVER if deadline is None else deadline + GRACE
         self._exchange = Exchange(grid, {"task": task.id, "public": task.fingerprint}, ttl)
-        self._bytes = 0
+        self._expected, self._bytes = expected, 0
         self.state = Nodes()
         self._names: dict[int, str] = {}
 
@@ -32,10 +33,12 @@ class GridInbox:
     def arriving(self) -> dict[str, str]:
         """The nodes that have not answered, and what to say of them if it stays so."""
         gone = "the node went away before it answered"
-        return {
+        asked = {
             self._name(node): "no answer so far" if node in self._exchange.nodes else gone
             for node in sorted(self._exchange.waiting)
         }
+        never = set(self._expected) - set(self._names.values())
+        return asked | dict.fromkeys(sorted(never), "the node has not connected")
 
     def scan(self, roster: Roster, task: Task, into: Path, keep: Path) -> Roster:
         """Take what has come; the roster is written to ``keep`` after every change."""

@@ -2,7 +2,7 @@
 
 The run config says what the options of ``fedol serve`` say: task, out, server-model, quorum, deadline, public, test,
 width, method, iterations, tau, rho, rho-step, defence, epochs, batch-size, lr, seed, device. Empty, or a quorum of 0:
-none.
+none. And ``clients``: the names of those that are expected, so that one that never connects is missed by name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fedol.federation.taskfolder import TaskFolder
 from fedol.report.roster import RosterView
 from fedol.report.server import finish
 
-APART = ("task", "out", "quorum", "deadline", "public", "test")
+APART = ("task", "out", "clients", "quorum", "deadline", "public", "test")
 SETTINGS = [field.name for field in fields(ServerConfig) if field.name not in ("task", "parent", "added")]
 
 app = ServerApp()
@@ -51,7 +51,7 @@ def federate(grid: Grid, config: Mapping[str, Any]) -> dict[str, Any]:
     public, test = (Path(given[name]) if name in given else None for name in ("public", "test"))
     coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), Path(given["out"]), public)
     quorum, wait = given.get("quorum") or None, seconds(given["deadline"]) if "deadline" in given else None
-    inbox = GridInbox(grid, folder.task, wait)
+    inbox = GridInbox(grid, folder.task, wait, str(given.get("clients", "")).split())
     with RosterView(Console(), folder.task, quorum, note=lambda: str(inbox.state)) as view:
         coordinator.watch(inbox, quorum, wait, view.show)
     return finish(coordinator, test, quiet=False, as_json=False)

@@ -1,10 +1,11 @@
 #!/bin/sh
-# @NAME@'s node. Edit what is between the lines; data and model never leave this machine.
+# @NAME@'s node. Edit what is between the lines; data and model never leave this machine. Paths are from this folder.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+cd "$here"
 # ---------------------------------------------------------------------------------------------------------------------
 task=${FEDOL_TASK:-$here/task}              # the task's folder, as the coordinator gave it
-data=${FEDOL_DATA-$here/data.npz}           # your images: an .npz file or a folder; FEDOL_DATA= for none
+data=${FEDOL_DATA-$here/data.npz}           # your images: .npz, a folder, my.py:function; FEDOL_DATA= for none
 model=${FEDOL_MODEL:-resnet20}              # what to train on them; without data: model.onnx, model.joblib, my.py:load
 training=${FEDOL_TRAINING:-epochs=50 batch-size=64 lr=0.001}
 # ---------------------------------------------------------------------------------------------------------------------

@@ -26,11 +26,13 @@ def predict(
     import numpy as np
 
     from fedol.data.unlabelled import load_images
-    from fedol.report.progress import watched
+    from fedol.report.progress import LiveProgress
     from fedol.server import load
+    from fedol.watching import watched
 
     model = load(run)
-    pixels, names = load_images(images)
+    with LiveProgress(quiet=as_json):
+        pixels, names = load_images(images)
     if pixels.shape[1:] != model.architecture.shape:
         expected, got = ("x".join(map(str, shape)) for shape in (model.architecture.shape, pixels.shape[1:]))
         raise InputError(f"The model takes images of {expected}, but those in {images} are {got}; convert them.")

@@ -19,12 +19,14 @@ from fedol.files import write_atomically, write_json
 from fedol.png import contact_sheet, encode
 from fedol.runs import RunFolder, read_votes
 from fedol.server import ServerModel
+from fedol.watching import watched
 
 
 def account_for_tests(folder: RunFolder, models: dict[str, ServerModel], test: Images) -> None:
     """Write ``evaluation.json``: a closer look at each of these models."""
     found = {
-        name: examine(model.predict_log_proba(test.x), test.y, len(model.classes)) for name, model in models.items()
+        name: examine(model.predict_log_proba(test.x), test.y, len(model.classes))
+        for name, model in watched(models.items(), "examining")
     }
     write_json(folder.path / "evaluation.json", found)
 

@@ -33,11 +33,11 @@ def predict(
     model = load(run)
     with LiveProgress(quiet=as_json):
         pixels, names = load_images(images)
-    if pixels.shape[1:] != model.architecture.shape:
-        expected, got = ("x".join(map(str, shape)) for shape in (model.architecture.shape, pixels.shape[1:]))
-        raise InputError(f"The model takes images of {expected}, but those in {images} are {got}; convert them.")
-    parts = [pixels[start : start + BATCH] for start in range(0, len(pixels), BATCH)]
-    probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
+        if pixels.shape[1:] != model.architecture.shape:
+            expected, got = ("x".join(map(str, shape)) for shape in (model.architecture.shape, pixels.shape[1:]))
+            raise InputError(f"The model takes images of {expected}, but those in {images} are {got}; convert them.")
+        parts = [pixels[start : start + BATCH] for start in range(0, len(pixels), BATCH)]
+        probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
     found = [
         {"image": name, "class": model.classes[row.argmax()], "probability": float(row.max())}
         for name, row in zip(names, probs, strict=True)

@@ -17,7 +17,7 @@ from fedol.report.tables import percent, size
 
 def write_report(folder: Path) -> Path:
     """Make the report of a run or a benchmark (again); a pure function of its folder."""
-    if (folder / "cells").is_dir():
+    if any((folder / name).is_dir() for name in ("cells", "cost")):
         from fedol.report.bench_view import bench_view
 
         page = render("bench.html", bench_view(folder))

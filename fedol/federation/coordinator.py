@@ -144,8 +144,17 @@ class Coordinator:
         """What the report shows beside the summary."""
         if test is not None:
             account_for_tests(self.folder, {"server": server}, test)
-        files, seed = [self._file(name) for name in self.roster.clients], self.config.seed
-        account_for_labels(self.folder, knowledge_files(files, self.task), len(files), server, self.public, seed)
+        uploads = knowledge_files([self._file(name) for name in self.roster.clients], self.task)
+        account_for_labels(
+            self.folder,
+            uploads,
+            len(self.roster.clients),
+            server,
+            self.public,
+            self.config.seed,
+            defence=self.settings.defence,
+            left_out=self._left_out(),
+        )
 
     def _file(self, client: str) -> Path:
         return self.out / "clients" / f"{client}.fedol"
@@ -162,8 +171,11 @@ class Coordinator:
 
     def _heard(self) -> list[Path]:
         """The files of the clients that the server listens to."""
-        left_out = {entry["client"] for entry in self._screening() if entry["left_out"]}
+        left_out = self._left_out()
         return [self._file(name) for name in self.roster.clients if name not in left_out]
+
+    def _left_out(self) -> set[str]:
+        return {entry["client"] for entry in self._screening() if entry["left_out"]}
 
     def _train(self, on_epoch: OnEpoch) -> ServerModel:
         """The method on the accepted files, client by client."""

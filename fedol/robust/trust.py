@@ -14,6 +14,7 @@ nothing is left to compare; and to send another's predictions again (``COPY``), 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,10 +53,10 @@ class Evidence:
         dodging = self.one_class or self.contrary or self.copy_of is not None
         return 0.0 if dodging else min(known, default=1.0)
 
-    def sentence(self) -> str:
-        """Why it is suspicious, or that it is not."""
+    def sentence(self, clients: Sequence[str]) -> str:
+        """Why it is suspicious, or that it is not; ``clients`` are everyone's names."""
         if self.copy_of is not None:
-            return f"It sent the same predictions as client number {self.copy_of + 1}."
+            return f"It sent the same predictions as {clients[self.copy_of]}."
         if self.one_class:
             return "It puts every image, or all it is surest of, into one class: nothing can be learnt from that."
         if self.contrary:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_run_page import opened, violations, visible
+import torch
+from test_run_page import choose, opened, violations, visible
 
 from fedol.experiments.paper import one_round
 from fedol.files import read_json, write_json
@@ -22,6 +23,7 @@ SHARED = {
     "epochs": 50,
 }
 PARTITIONS = ("dirichlet:0.05", "classes:20")
+NAMES = ("alice", "bob", "carol", "dave", "eve", "trent")
 REACHED = {"feddf": [0.31, 0.33], "fedet": [0.29, 0.30], "fedol": [0.40, 0.43]}
 
 
@@ -88,7 +90,7 @@ def test_a_benchmarks_table_sorts(browser: Any, bench: Path) -> None:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, looked_at: Path) -> Path:
-    """A federation by files: the coordinator on what the simulated clients sent, and on a file that is none."""
+    """A federation by files: what the simulated clients sent, a constant answer, a copy, and a file that is none."""
     import fedol
     from fedol.data import load, split
     from fedol.federation.coordinator import Coordinator
@@ -100,9 +102,11 @@ def served(tmp_path_factory: pytest.TempPathFactory, looked_at: Path) -> Path:
     data = split(load("digits"), 100, 0)
     task = fedol.Task.of(data.public, data.classes, name="digits <b>shared</b>")
     files = []
-    for name, path in zip(("alice", "bob", "carol"), sorted((looked_at / "clients").glob("*.fedol")), strict=False):
+    honest = [Knowledge.load(path).probabilities() for path in sorted((looked_at / "clients").glob("*.fedol"))]
+    constant = torch.eye(10)[3].expand(100, 10)
+    for name, probs in zip(NAMES, [*honest, constant, honest[0]], strict=True):
         files.append(folder / f"{name}.fedol")
-        Knowledge.from_probabilities(Knowledge.load(path).probabilities(), task, name).save(files[-1])
+        Knowledge.from_probabilities(probs, task, name).save(files[-1])
     files.append(folder / "mallory.fedol")
     shutil.copy(looked_at / "summary.json", files[-1])
     settings = ServerConfig(task.id, "mlp", iterations=2, epochs=2, batch_size=32, device="cpu")
@@ -121,9 +125,34 @@ def test_a_federations_page(browser: Any, served: Path, theme: str, width: int) 
     summary = read_json(served / "summary.json")
     assert f"{100 * summary['test']['accuracy']:.1f} % accurate on 359 test images" in words
     assert "digits <b>shared</b>" in words  # as text
-    assert "mallory.fedol" in browser.find_element("id", "attention").text
-    assert summary["refused"][0]["reason"] in browser.find_element("id", "attention").text
+    told = browser.find_element("id", "attention").text
+    assert "mallory.fedol was refused: " + summary["refused"][0]["reason"] in told
     assert len(visible(browser)) == 100
     assert not browser.find_elements("name", "wrong")  # nobody knows the public images' labels
-    for name in ("alice", "bob", "carol"):
+    for name in NAMES:
         assert name in browser.find_element("id", "clients").text
+
+
+def test_suspicious_clients_with_the_evidence(browser: Any, served: Path) -> None:
+    opened(browser, served / "report.html")
+    told = browser.find_element("id", "attention").text
+    screening = {entry["client"]: entry for entry in read_json(served / "screening.json")}
+    assert {name for name, entry in screening.items() if entry["left_out"]} == {"eve", "trent"}
+    assert "2 of them were left out as suspicious" in browser.find_element("tag name", "body").text
+    assert "eve suspicious, left out\nIt puts every image, or all it is surest of, into one class" in told
+    assert "trent suspicious, left out\nIt sent the same predictions as alice." in told
+    agreement = screening["trent"]["evidence"]["everywhere"], screening["trent"]["evidence"]["usual_everywhere"]
+    row = browser.find_element("css selector", "[aria-label='Evidence on trent'] tbody tr").text
+    assert row == f"agreement with the others beyond chance {agreement[0]:.2f} {agreement[1]:.2f}"
+    assert "trust; below 0.5 it is left out 0.00 1.00" in told
+    # From the client to the images on which it said something else, and to a vote that did not count.
+    evidence = read_json(served / "evidence.json")
+    for sample in evidence["samples"]:  # those shown as voters in the first iteration are those that were counted
+        assert sum(vote[4] <= 1 for vote in sample["votes"]) == sample["voters"][0]
+    browser.find_element("css selector", "[data-client='4']").click()
+    label = [s["labels"][-1] if s["labels"][-1] >= 0 else s["mixture"][0] for s in evidence["samples"]]
+    assert visible(browser) == [i for i, c in enumerate(label) if c != 3]
+    row = browser.find_element("xpath", "//div[@id='detail']//tr[th='eve']").text
+    assert row.split() == ["eve", "3", "100.0", "%", "0.0", "%", "50.0", "%", "left", "out"]  # C² is capped
+    choose(browser, client="4", stance="votes")
+    assert visible(browser) == []

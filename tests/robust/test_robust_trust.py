@@ -78,7 +78,7 @@ def test_liars_are_found_and_only_they(name: str, count: int, skew: bool) -> Non
     assert sorted(verdict.excluded) == list(range(count))
     for k in verdict.excluded:
         assert verdict.evidence[k].trust < THRESHOLD
-        assert verdict.evidence[k].sentence() != "It agrees with the others."
+        assert verdict.evidence[k].sentence(list("abcdefghij")) != "It agrees with the others."
 
 
 def test_an_adaptive_attacker_passes_but_must_mostly_tell_the_truth() -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fedol.experiments.report import collect, cost_sheet, settings_in_words
+from fedol.experiments.store import BenchFolder
+from fedol.report.cell_view import cell_view
 from fedol.report.rounds_chart import rounds_chart
 
 
@@ -17,7 +19,7 @@ def bench_view(folder: Path) -> dict[str, Any]:
         {**panel, "words": settings_in_words(panel["settings"]), "chart": rounds_chart(panel)}
         for panel in numbers["rounds"]
     ]
-    cells = sum(len(entry["files"]) for table in tables for row in table["rows"] for entry in row["cells"].values())
+    cells = [cell_view(result) for result in BenchFolder(folder).results()]
     return {
         "name": folder.resolve().name,
         "tables": tables,

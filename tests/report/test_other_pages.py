@@ -1,6 +1,5 @@
 """The pages of benchmarks and of federations by files, in a real browser."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ def cell(folder: Path, method: str, partition: str, seed: int, accuracy: float, 
         own |= {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
     settings = {**SHARED, "method": method, "partition": partition, "seed": seed, **own}
     result: dict[str, Any] = {"settings": settings, "method": method, "seed": seed, "accuracy": accuracy}
+    result["command"] = "fedol bench one-round --preset paper"
     if rounds > 1:
         result["history"] = [{"accuracy": accuracy * (n + 1) / rounds} for n in range(rounds)]
     write_json(folder / "cells" / f"{method}-{partition.replace(':', '-')}-{seed}-{rounds}.json", result)
@@ -59,7 +59,7 @@ def test_a_benchmarks_page(browser: Any, bench: Path, theme: str, width: int) ->
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
-def test_ours_beside_theirs_with_spread_and_links(browser: Any, bench: Path) -> None:
+def test_ours_beside_theirs_with_spread(browser: Any, bench: Path) -> None:
     opened(browser, bench / "report.html")
     row = browser.find_element("xpath", "//section[@id='table-1']//tr[th[starts-with(., 'FedDF')]]")
     theirs = one_round("cifar100", "dirichlet:0.05", "feddf")
@@ -68,15 +68,35 @@ def test_ours_beside_theirs_with_spread_and_links(browser: Any, bench: Path) -> 
     for words in ("32.0 ± 1.4", f"paper {100 * theirs[0]:.1f} ± {100 * theirs[1]:.1f} ({difference:+.1f})"):
         assert words in row.text
     assert len(row.find_elements("css selector", "td:nth-of-type(1) .whisker")) == 1  # our error bar
-    links = [link.get_attribute("href") for link in row.find_elements("css selector", "td:nth-of-type(1) a")]
-    assert len(links) == 2
-    for link in links:
-        assert json.loads(Path(link.removeprefix("file://")).read_text())["method"] == "feddf"
     chart = browser.find_element("css selector", "#rounds-1 svg.chart")
     drawn = {
         name: len(chart.find_elements("css selector", name)) for name in (".ours", ".paper.s0", ".level", ".whisker")
     }
     assert drawn == {".ours": 1, ".paper.s0": 1, ".level": 2, ".whisker": 4}
+
+
+@pytest.mark.parametrize(
+    ("links", "name", "accuracy"),
+    [
+        ("#table-1 tbody tr:nth-child(1) td:nth-of-type(1) a", "FedDF (50 epochs), dirichlet:0.05, seed 1", "33.0 %"),
+        ("#rounds-1 tbody td:last-child a", "FedDF (50 epochs), dirichlet:0.05, 4 rounds, seed 1", "33.0 %"),
+    ],
+)
+def test_a_cell_leads_to_its_runs(browser: Any, bench: Path, links: str, name: str, accuracy: str) -> None:
+    opened(browser, bench / "report.html")
+    assert not [cell for cell in browser.find_elements("class name", "one-run") if cell.is_displayed()]
+    _, second = browser.find_elements("css selector", links)  # a run per seed
+    second.click()
+    (shown,) = [cell for cell in browser.find_elements("class name", "one-run") if cell.is_displayed()]
+    assert shown.find_element("tag name", "h2").text == f"{name}: {accuracy}"
+    assert violations(browser) == []
+    assert "--preset paper" in shown.find_element("css selector", "[aria-label='Command']").text
+    if "rounds" in name:
+        assert "8.2 % 16.5 % 24.8 % 33.0 %" in shown.text and shown.find_elements("css selector", "svg polyline")
+    record = shown.find_element("css selector", "a[href^='cells/']").get_attribute("href")
+    assert read_json(Path(record.removeprefix("file://")))["seed"] == 1
+    shown.find_element("link text", "Back to the tables").click()
+    assert not shown.is_displayed()
 
 
 def test_a_benchmarks_table_sorts(browser: Any, bench: Path) -> None:

@@ -30,6 +30,7 @@ from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.uploads import knowledge_files
 from fedol.files import read_json, write_atomically, write_json
+from fedol.provenance import provenance
 from fedol.report.federation import federation_summary
 from fedol.report.modelcard import model_card
 from fedol.report.pages import write_report
@@ -129,10 +130,13 @@ class Coordinator:
         """Train on what was collected, and report; the report of a finished run is read back."""
         done = self.out / "summary.json"
         if not done.exists():
+            started = time.perf_counter()
             server = self._train(on_epoch)
             self._account(server, test)
             summary = federation_summary(self.task, self.config, self.roster, server, self.public, self._start, test)
             summary["screening"] = self._screening()
+            summary["seconds"] = round(time.perf_counter() - started, 2)  # of this start: a resumed run had some before
+            summary["provenance"] = provenance(self.config.seed, self.device)
             write_atomically(self.out / "MODEL_CARD.md", model_card(summary).encode())
             write_json(done, summary)
         if not (self.out / "report.html").exists():

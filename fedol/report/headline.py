@@ -43,18 +43,19 @@ def _simulated(summary: dict[str, Any]) -> str:
 
 
 def _served(summary: dict[str, Any]) -> str:
-    clients, server = summary["clients"], summary["server"]
+    clients, server, out = summary["clients"], summary["server"], _left_out(summary)
     sent = size(float(np.mean([client["bytes"] for client in clients])))
     words = (
-        f"{server['model']} ({server['parameters']:,} parameters) learnt from {len(clients)} clients, "
+        f"{server['model']} ({server['parameters']:,} parameters) learnt from {len(clients) - out} clients, "
         f"who sent {sent} each, once"
     )
+    words += f", in {duration(summary['seconds'])}" if "seconds" in summary else ""
     if summary["test"]:
         words += (
             f"; it is {percent(summary['test']['accuracy'])} accurate on {summary['test']['samples']:,} test images"
         )
-    refused, out = len(summary["refused"]), _left_out(summary)
-    words += f"; {out} of them {'were' if out > 1 else 'was'} left out as suspicious" if out else ""
+    refused = len(summary["refused"])
+    words += f"; {out} client{'s were' if out > 1 else ' was'} left out as suspicious" if out else ""
     return words + (f"; {refused} file{'s were' if refused > 1 else ' was'} refused." if refused else ".")
 
 
@@ -109,4 +110,6 @@ def _served_figures(summary: dict[str, Any]) -> list[Figure]:
     rows.append(("received", size(sum(client["bytes"] for client in summary["clients"])), "in all"))
     if "coverage" in last:
         rows.append(("labelled", percent(last["coverage"]), "of the public images, in the end"))
+    if "seconds" in summary:
+        rows.append(("time", duration(summary["seconds"]), f"on {summary['provenance']['device']}"))
     return rows

@@ -74,5 +74,5 @@ def suspicions(summary: dict[str, Any]) -> list[str]:
     found = [entry for entry in summary["screening"] if entry["left_out"]]
     lines = [f"{entry['client']} is suspicious (trust {entry['trust']:.2f}): {entry['why']}" for entry in found]
     if found:
-        lines.append("They were left out; look at their files, and to hear them all the same: --defence exact,cap.")
+        lines.append("Left out of vote and mixture; look at the report, and to hear everyone: --defence exact,cap.")
     return lines

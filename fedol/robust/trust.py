@@ -63,11 +63,12 @@ class Evidence:
             return f"It is sure where the others are unsure (rank correlation {self.confidence:.2f})."
         if self.trust >= THRESHOLD:
             return "It agrees with the others."
-        return (
-            f"Its agreement with the others beyond chance is {self.everywhere:.2f} (usual: "
-            f"{self.usual_everywhere:.2f}), on the images it is surest of {self.surest:.2f} "
-            f"(usual: {self.usual_surest:.2f})."
+        figures = (
+            (self.everywhere, self.usual_everywhere, "on all images"),
+            (self.surest, self.usual_surest, "on those it is surest of"),
         )
+        known = [f"{own:.2f} (usual: {usual:.2f}) {where}" for own, usual, where in figures if np.isfinite(own)]
+        return f"It agrees too little with the others beyond chance: {', '.join(known)}."
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,7 @@ def test_a_federations_page(browser: Any, served: Path, theme: str, width: int) 
     summary = read_json(served / "summary.json")
     assert f"{100 * summary['test']['accuracy']:.1f} % accurate on 359 test images" in words
     assert "digits <b>shared</b>" in words  # as text
+    assert summary["provenance"]["command"] in browser.find_element("id", "again").text
     told = browser.find_element("id", "attention").text
     assert "mallory.fedol was refused: " + summary["refused"][0]["reason"] in told
     assert len(visible(browser)) == 100
@@ -158,7 +159,8 @@ def test_suspicious_clients_with_the_evidence(browser: Any, served: Path) -> Non
     told = browser.find_element("id", "attention").text
     screening = {entry["client"]: entry for entry in read_json(served / "screening.json")}
     assert {name for name, entry in screening.items() if entry["left_out"]} == {"eve", "trent"}
-    assert "2 of them were left out as suspicious" in browser.find_element("tag name", "body").text
+    assert "learnt from 4 clients" in browser.find_element("class name", "headline").text
+    assert "2 clients were left out as suspicious" in browser.find_element("tag name", "body").text
     assert "eve suspicious, left out\nIt puts every image, or all it is surest of, into one class" in told
     assert "trent suspicious, left out\nIt sent the same predictions as alice." in told
     agreement = screening["trent"]["evidence"]["everywhere"], screening["trent"]["evidence"]["usual_everywhere"]

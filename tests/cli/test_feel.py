@@ -9,6 +9,7 @@ import pty
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,15 @@ def test_every_help_guides_by_example(
     code, told = in_process([*path, "--help"], monkeypatch, capsys)
     assert code == 0
     assert f"fedol {' '.join(path)}".strip() in told.split("Usage:")[1].split("\n", 1)[1], "no example"
+
+
+@pytest.mark.skipif(version("click") >= "8.5", reason="typer 0.20 needs an older click to show what arguments are")
+@pytest.mark.parametrize("path", [path for path in EVERY if path])
+def test_every_argument_and_option_is_explained(path: tuple[str, ...]) -> None:
+    command: Any = typer.main.get_command(app)
+    for name in path:
+        command = command.commands[name]
+    assert [parameter.name for parameter in command.params if not parameter.help] == []
 
 
 def test_there_are_commands_to_check() -> None:

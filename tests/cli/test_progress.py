@@ -1,8 +1,10 @@
 """Every command that may take long shows what it is doing and the time left; scripts see nothing of it."""
 
 import io
+import re
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,11 @@ import pytest
 from rich.console import Console
 from test_feel import on_terminal
 
+from fedol import Task
 from fedol.cli import main
+from fedol.federation.roster import Roster
 from fedol.report.progress import LiveProgress
+from fedol.report.roster import RosterView
 from fedol.watching import watched, watching
 
 
@@ -110,3 +115,13 @@ def test_a_terminal_sees_it_unless_it_asks_not_to(place: Path) -> None:
     assert "exporting" in shown and "/3" in shown
     assert on_terminal(["export", run, f"--onnx={place / 'two.onnx'}", "--quiet"]) == ""
     assert on_terminal(["export", run, f"--onnx={place / 'six.onnx'}", "--json"]).strip().startswith("{")
+
+
+def test_a_server_that_waits_tells_how_long() -> None:
+    task = Task.of(np.zeros((4, 1, 8, 8), np.uint8), ["a", "b"], "waiting")
+    for deadline, told in ((7000.0, True), (None, False)):
+        out = io.StringIO()
+        with RosterView(Console(file=out, force_terminal=True, width=100), task, 3, deadline=deadline) as view:
+            view.show(Roster(time.time()), {})
+        assert "0 of 3 clients are in" in out.getvalue()
+        assert bool(re.search(r"are in, 1:56:\d\d left", out.getvalue())) == told

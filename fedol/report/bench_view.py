@@ -10,6 +10,8 @@ from fedol.experiments.store import BenchFolder
 from fedol.report.cell_view import cell_view
 from fedol.report.rounds_chart import rounds_chart
 
+MOST_RUNS = 300  # that the page itself tells of, to stay below 2 MB; the others are files in the folder
+
 
 def bench_view(folder: Path) -> dict[str, Any]:
     """The values of ``templates/bench.html``."""
@@ -19,11 +21,14 @@ def bench_view(folder: Path) -> dict[str, Any]:
         {**panel, "words": settings_in_words(panel["settings"]), "chart": rounds_chart(panel)}
         for panel in numbers["rounds"]
     ]
-    cells = [cell_view(result) for result in BenchFolder(folder).results()]
+    results = list(BenchFolder(folder).results())
+    runs = [cell_view(result) for result in results[:MOST_RUNS]]
     return {
         "name": folder.resolve().name,
         "tables": tables,
         "panels": panels,
         "costs": [cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)],
-        "cells": cells,
+        "cells": len(results),
+        "runs": runs,
+        "shown": {run["file"] for run in runs},
     }

@@ -10,6 +10,7 @@ from test_run_page import choose, opened, violations, visible
 
 from fedol.experiments.paper import one_round
 from fedol.files import read_json, write_json
+from fedol.report.bench_view import MOST_RUNS
 from fedol.report.pages import write_report
 
 SHARED = {
@@ -26,7 +27,7 @@ NAMES = ("alice", "bob", "carol", "dave", "eve", "trent")
 REACHED = {"feddf": [0.31, 0.33], "fedet": [0.29, 0.30], "fedol": [0.40, 0.43]}
 
 
-def cell(folder: Path, method: str, partition: str, seed: int, accuracy: float, rounds: int = 1) -> None:
+def cell(folder: Path, method: str, partition: str, seed: int, accuracy: float, rounds: int = 1, **more: Any) -> None:
     own: dict[str, Any] = {"server_epochs": 50, **({"rounds": rounds} if rounds > 1 else {})}
     if method == "fedol":
         own |= {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
@@ -35,6 +36,7 @@ def cell(folder: Path, method: str, partition: str, seed: int, accuracy: float, 
     result["command"] = "fedol bench one-round --preset paper"
     if rounds > 1:
         result["history"] = [{"accuracy": accuracy * (n + 1) / rounds} for n in range(rounds)]
+    result |= more
     write_json(folder / "cells" / f"{method}-{partition.replace(':', '-')}-{seed}-{rounds}.json", result)
 
 
@@ -106,6 +108,20 @@ def test_a_benchmarks_table_sorts(browser: Any, bench: Path) -> None:
     assert browser.execute_script(column) == ["FedOL", "FedDF", "FedET"]
     browser.find_element("css selector", "#table-1 thead th:nth-child(1) button").click()
     assert browser.execute_script(column) == ["FedOL", "FedET", "FedDF"]
+
+
+def test_a_large_benchmarks_page_is_small(tmp_path: Path) -> None:
+    """More runs than the paper's tables have, in its size; those that the page does not hold are files beside it."""
+    history = [
+        {"diagnostics": {"test_accuracy": 0.3, "target_accuracy": 0.4, "pseudo_label_accuracy": 0.5}} for _ in range(10)
+    ]
+    clients = [{"client": k, "samples": 4500, "accuracy": 0.1234, "upload_bytes": 123456} for k in range(10)]
+    for seed in range(MOST_RUNS + 20):
+        cell(tmp_path, "fedol", PARTITIONS[seed % 2], seed, 0.4, history=history, clients=clients)
+    page = write_report(tmp_path)
+    html = page.read_text()
+    assert 1_000_000 < page.stat().st_size < 2_000_000 and html.count('class="one-run"') == MOST_RUNS
+    assert html.count('<a href="cells/') - MOST_RUNS == 20
 
 
 @pytest.fixture(scope="module")

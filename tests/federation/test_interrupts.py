@@ -118,3 +118,13 @@ def test_a_benchmark(tmp_path: Path) -> None:
     done = fedol(*command, "--json")
     assert json.loads(done.stdout) == {"cells": 2, "finished": 2, "failed": []}, done.stderr
     assert times(out, "clients/*/*.safetensors") == kept and (out / "report.html").exists()
+
+
+def test_a_command_that_has_nothing_to_continue_says_so(federation: Federation, tmp_path: Path) -> None:
+    began, out = tmp_path / "began", tmp_path / "alice.fedol"
+    program = f"import pathlib, time\ndef load():\n    pathlib.Path({str(began)!r}).touch()\n    time.sleep(60)\n"
+    (tmp_path / "slow.py").write_text(program)
+    command = ("client", "predict", federation.task_dir, "--model", f"{tmp_path / 'slow.py'}:load", "--out", out)
+    stopped = interrupted(began.exists, *command)
+    assert (stopped.returncode, stopped.stdout) == (130, "") and not out.exists()
+    assert stopped.stderr == "Stopped; nothing is left half-written, and the same command starts again.\n"

@@ -18,7 +18,7 @@ from _record import seconds, write
 from rich.console import Console
 from training import works
 
-from fedol.report.progress import TrainingProgress
+from fedol.report.progress import LiveProgress
 from fedol.training import fit
 
 EPOCHS = 100
@@ -29,7 +29,7 @@ def run(bars: bool) -> float:
     jobs = works(device, 16, EPOCHS)["ten clients"](1)
     console = Console(file=io.StringIO(), force_terminal=True)
     start = time.process_time()
-    with TrainingProgress(console, quiet=not bars) as progress:
+    with LiveProgress(console, quiet=not bars) as progress:
         progress.stage("clients", EPOCHS * len(jobs))
         list(fit(jobs, device, progress.epoch))
     return time.process_time() - start

@@ -201,5 +201,6 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"The configuration {file} cannot be read: {error}.") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"The configuration {file} cannot be read: {why}.") from None
     return {key.replace("-", "_"): value for key, value in values.items()}

@@ -13,6 +13,7 @@ import torch
 from fedol import __version__
 from fedol.provenance import device_name, processor
 from fedol.training import resolve_device
+from fedol.watching import watched
 
 NEEDED = ("torch", "numpy", "safetensors", "zstandard", "scikit-learn", "rich", "typer", "jinja2")
 # The package, what it is for, and how to get it.
@@ -23,6 +24,7 @@ EXTRAS = {
     "onnx": ("models as ONNX files", "fedol[onnx]"),
     "onnxruntime": ("clients whose model is an ONNX file", "fedol[onnx]"),
     "cryptography": ("signed uploads", "fedol[signing]"),
+    "opacus": ("fedol client fit --dp-epsilon", "fedol[privacy]"),
     "flwr": ("federations over a network, on Flower", "fedol[flower]"),
 }
 SIDE, LONG_ENOUGH = 1024, 0.2  # of the matrices that are multiplied to time a device, and for how many seconds
@@ -36,7 +38,7 @@ def diagnose() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "packages": {name: installed(name) for name in NEEDED},
-        "devices": [_device(device, chosen) for device in devices()],
+        "devices": [_device(device, chosen) for device in watched(devices(), "measuring")],
         "extras": [
             {"package": name, "version": installed(name), "for": purpose, "install": f"pip install '{extra}'"}
             for name, (purpose, extra) in EXTRAS.items()

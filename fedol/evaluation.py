@@ -12,6 +12,7 @@ from torch import Tensor
 from fedol.data import Images
 from fedol.objective import Mixture
 from fedol.server import ServerModel
+from fedol.watching import watched
 
 
 def accuracy(log_probs: Tensor, labels: np.ndarray) -> float:
@@ -22,7 +23,7 @@ def accuracy(log_probs: Tensor, labels: np.ndarray) -> float:
 def evaluate_clients(clients: Sequence[ServerModel], test: Images) -> tuple[list[float], float]:
     """Each client's test accuracy, and that of their ensemble (the λ mixture of Eq. 12 that the server learns from)."""
     mixture, single = Mixture(), []
-    for client in clients:
+    for client in watched(clients, "evaluating"):
         log_probs = client.predict_log_proba(test.x)
         single.append(accuracy(log_probs, test.y))
         mixture.add(log_probs.exp())

@@ -7,7 +7,7 @@ Shares are stored in thousandths: whole numbers keep the file small.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,13 @@ import torch
 from torch import Tensor
 
 from fedol.knowledge import Knowledge
+from fedol.robust.defence import Defence
 from fedol.seeding import numpy_generator
 from fedol.server import ServerModel
-from fedol.voting import baseline_count, class_confidence, entropy, entropy_rank
+from fedol.voting import baseline_count, entropy, entropy_rank
 
 IMAGES, FEWEST, PAIRS = 240, 24, 20_000
+NOBODY_LIES = Defence()
 
 
 def choose(samples: int, clients: int, seed: int) -> np.ndarray:
@@ -35,11 +37,14 @@ def gather(
     server: ServerModel,
     public: np.ndarray,
     truth: np.ndarray | None = None,
+    defence: Defence = NOBODY_LIES,
+    left_out: Collection[str] = (),
 ) -> dict[str, Any]:
     """The evidence as plain values.
 
     ``votes`` are the pseudo-labels of each iteration, where the method has any; ``truth`` the withheld labels, where
-    there are any: they are shown beside the others, nothing was chosen by them.
+    there are any: they are shown beside the others, nothing was chosen by them. A client that was ``left_out`` is shown
+    too, so that a person can judge, with the weight that it had: none.
     """
     counts = [baseline_count(record["rho"], len(public)) for record in server.history if "rho" in record]
     final = server.predict_log_proba(public).exp()
@@ -50,8 +55,9 @@ def gather(
         vote, h = probs.argmax(1), torch.as_tensor(entropy(probs))
         names.append(client.client)
         agreement.append((vote == final.argmax(1)).double().mean().item())
-        opinions.append(_opinion(probs, vote, h, counts)[:, shown])
-        weights.append(torch.exp(-h)[shown])
+        heard = client.client not in left_out
+        opinions.append(_opinion(probs, vote, h, counts if heard else [0] * max(1, len(counts)), defence)[:, shown])
+        weights.append(heard * torch.exp(-h.clamp_min(defence.floor))[shown])
         mixture += weights[-1][:, None] * probs[shown]
     total = torch.stack(weights).sum(0)
     shares = (torch.stack(weights) / total * 1000).round().long()  # λ of Eq. 12
@@ -67,13 +73,14 @@ def gather(
         # of each client: class, confidence, λ, C² of that class, the first iteration in which it counts as sure
         sample["votes"] = each[:, :, row].T.tolist()
         samples.append(sample)
-    return {"of": len(public), "iterations": len(votes), "clients": names, "agreement": agreement, "samples": samples}
+    about = {"of": len(public), "iterations": len(votes), "clients": names, "left_out": sorted(left_out)}
+    return {**about, "agreement": agreement, "samples": samples}
 
 
-def _opinion(probs: Tensor, vote: Tensor, h: Tensor, counts: Sequence[int]) -> Tensor:
+def _opinion(probs: Tensor, vote: Tensor, h: Tensor, counts: Sequence[int], defence: Defence) -> Tensor:
     """Class, confidence, C² of the class and the first iteration at or below the entropy baseline, [4, N]."""
-    own = torch.as_tensor(class_confidence(probs[None]))[0]
-    rank = entropy_rank(h)
+    own = probs.mean(0).clamp(max=defence.cap / probs.shape[1])
+    rank = entropy_rank(h, defence.exact)
     late = [(rank >= count).double() for count in counts]  # the baselines only rise
     since = torch.stack(late).sum(0) + 1 if late else torch.zeros(len(vote))
     return torch.stack([vote.double(), probs.amax(1) * 1000, own[vote] * 1000, since]).round()

@@ -8,14 +8,16 @@ import json
 import logging
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from fedol.errors import FedolError
+from fedol.errors import FedolError, cause
 from fedol.files import write_atomically
 from fedol.server import ServerModel
+from fedol.watching import watched
 
 
 class WithPixels(nn.Module):
@@ -38,6 +40,12 @@ class WithPixels(nn.Module):
 
 def export_onnx(model: ServerModel, path: Path) -> None:
     """Write the file; its input is ``images``, its output ``probabilities``, and its metadata has the class names."""
+    for _ in watched(_steps(model, path), "exporting", 3):
+        pass
+
+
+def _steps(model: ServerModel, path: Path) -> Iterator[None]:
+    """Trace, translate, check and write: yields after each, because each takes seconds."""
     try:
         import onnx
         import onnxscript  # noqa: F401  (torch's exporter needs it and would fail without saying so)
@@ -46,20 +54,27 @@ def export_onnx(model: ServerModel, path: Path) -> None:
     wrapped = WithPixels(model).cpu().eval()
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that this export does not need
     example = torch.zeros(2, *model.architecture.shape, dtype=torch.uint8)
-    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")  # the exporter's notes to itself
-        torch.onnx.export(
-            wrapped,
-            (example,),
-            Path(scratch) / "model.onnx",
-            input_names=["images"],
-            output_names=["probabilities"],
-            dynamic_shapes={"images": {0: torch.export.Dim("batch")}},
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-        )
-        graph = onnx.load(Path(scratch) / "model.onnx")
+    try:
+        with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the exporter's notes to itself
+            batch = {"images": {0: torch.export.Dim("batch")}}
+            program = torch.export.export(wrapped, (example,), dynamic_shapes=batch, strict=False)
+            yield
+            with contextlib.redirect_stdout(io.StringIO()):
+                torch.onnx.export(
+                    program,
+                    f=Path(scratch) / "model.onnx",
+                    input_names=["images"],
+                    output_names=["probabilities"],
+                    dynamo=True,
+                    external_data=False,
+                    verbose=False,
+                )
+            yield
+            graph = onnx.load(Path(scratch) / "model.onnx")
+    except Exception as error:  # other people's models can fail anywhere inside the exporter
+        raise FedolError(f"This model cannot be written as ONNX: {cause(error)}.") from error
     onnx.helper.set_model_props(graph, {"classes": json.dumps(list(model.classes), ensure_ascii=False)})
     onnx.checker.check_model(graph)
     write_atomically(path, graph.SerializeToString())
+    yield

@@ -154,8 +154,15 @@ def shannon(p: Tensor) -> Tensor:
     return h
 
 
-def entropy_rank(h: Tensor) -> Tensor:
-    """How many samples have a strictly lower entropy: below n exactly where h is at or below the n-th lowest."""
+def entropy_rank(h: Tensor, exact_gate: bool = False) -> Tensor:
+    """How many samples have a strictly lower entropy: below n exactly where h is at or below the n-th lowest.
+
+    With ``exact_gate`` an earlier sample of the same entropy counts as lower, so that below n are exactly n samples.
+    """
+    if exact_gate:
+        rank = torch.empty_like(h, dtype=torch.long)
+        rank[h.argsort(stable=True)] = torch.arange(len(h), device=h.device)
+        return rank
     return torch.searchsorted(h.sort().values, h - TIE * h.abs(), side="left")
 
 
@@ -175,12 +182,7 @@ def _blank(p: Tensor) -> list[Ballot]:
 
 
 def _fill(ballot: Ballot, p: Tensor, h: Tensor, exact_gate: bool) -> Ballot:
-    if exact_gate:
-        rank = torch.empty_like(h, dtype=torch.long)
-        rank[h.argsort(stable=True)] = torch.arange(len(h), device=h.device)
-    else:
-        rank = entropy_rank(h)
-    ballot.rank.copy_(rank + FLOOR[ballot.rank.dtype])
+    ballot.rank.copy_(entropy_rank(h, exact_gate) + FLOOR[ballot.rank.dtype])
     ballot.vote.copy_(p.argmax(-1))
     ballot.confidence.copy_(p.mean(0))
     return ballot

@@ -26,6 +26,8 @@ from fedol.cli.run import run
 from fedol.cli.serve import serve
 from fedol.errors import FedolError
 
+CONTINUE = ("run", "serve", "distill", "bench", "client fit")  # what they compute is kept stage by stage
+
 app = typer.Typer(
     name="fedol",
     help="One larger server model from many small private ones, with a single upload per client.",
@@ -77,5 +79,8 @@ def main() -> None:
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != 130:  # typer turns an interrupt into an exit with this code
             raise
-        Console(stderr=True).print("Stopped; what is finished is kept, and the same command continues.")
+        kept = "what is finished is kept, and the same command continues"
+        nothing = "nothing is left half-written, and the same command starts again"
+        continues = " ".join(sys.argv[1:3]).startswith(CONTINUE)
+        Console(stderr=True).print(f"Stopped; {kept if continues else nothing}.", soft_wrap=True)
         sys.exit(130)

@@ -30,9 +30,12 @@ def attack(
 
     Example: fedol attack inbox/mallory.fedol inbox/trudy.fedol --attack colluding --out hostile
     """
+    from fedol.report.progress import LiveProgress
     from fedol.robust.files import attack_files
 
     if out.exists() and any((out / file.name).exists() for file in files):
         raise InputError(f"{out} holds files of these names already; choose another folder.")
-    for path in attack_files(files, name, out, knows or [], seed or 0):
+    with LiveProgress():
+        written = attack_files(files, name, out, knows or [], seed or 0)
+    for path in written:
         print(path)

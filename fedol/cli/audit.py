@@ -35,9 +35,11 @@ def audit(
               fedol audit --task task --model mine.safetensors --data my.npz --epochs 50
     """
     from fedol.privacy import audit as auditing
+    from fedol.report.progress import LiveProgress
 
     if run is not None:
-        found = auditing.run_audit(run, clients, codec, shadows)
+        with LiveProgress(quiet=as_json) as progress:
+            found = auditing.run_audit(run, clients, codec, shadows, progress.epoch)
     else:
         from fedol.federation.client import client_data
         from fedol.federation.taskfolder import TaskFolder
@@ -51,7 +53,9 @@ def audit(
         members, others = client_data(data, folder.task)
         images = folder.public(public)
         how = codec or folder.task.codec
-        one = auditing.audit(load(model), members, others, images, recipe, how, shadows, seed or 0)
+        with LiveProgress(quiet=as_json) as progress:
+            told = progress.epoch
+            one = auditing.audit(load(model), members, others, images, recipe, how, shadows, seed or 0, told)
         found = {"clients": [{"client": model.stem, "samples": len(members), **one}]}
     if as_json:
         print(json.dumps(found, indent=1))

@@ -134,9 +134,10 @@ def cost(
     from fedol.experiments.report import cost_sheet
     from fedol.experiments.store import BenchFolder
     from fedol.federation.scenario import Scenario
+    from fedol.report.progress import LiveProgress
 
-    scenario = Scenario(configure(preset, overrides=given(options)))
-    table = compute(scenario, BenchFolder(out))
+    with LiveProgress(quiet=as_json):
+        table = compute(Scenario(configure(preset, overrides=given(options))), BenchFolder(out))
     if as_json:
         print(json.dumps(table, indent=1))
     else:
@@ -150,8 +151,10 @@ def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")],
     Example: fedol bench report bench
     """
     from fedol.experiments.report import report as write
+    from fedol.report.progress import LiveProgress
 
-    sheets, numbers = write(out)
+    with LiveProgress(quiet=as_json):
+        sheets, numbers = write(out)
     if as_json:
         print(json.dumps(numbers, indent=1))
         _page(out, quiet=True)
@@ -188,6 +191,7 @@ def _run(
     from fedol.experiments.spec import Spec
     from fedol.files import write_json
     from fedol.report.bench import BenchProgress, plan_table
+    from fedol.report.progress import LiveProgress
 
     wanted = Spec.from_json(values)
     if spec is not None:
@@ -195,7 +199,8 @@ def _run(
         return
     work = Bench(wanted, out)
     if dry_run:
-        plans, speed = work.plans(), work.speed()
+        with LiveProgress(quiet=quiet or as_json):
+            plans, speed = work.plans(), work.speed()
         if as_json:
             print(json.dumps([plan.as_json(speed) for plan in plans], indent=1))
         else:

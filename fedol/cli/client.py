@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from fedol.cli.options import (
     BatchSize,
@@ -58,12 +57,12 @@ def fit(
     from fedol.federation.client import client_fit
     from fedol.federation.taskfolder import TaskFolder
     from fedol.privacy.training import Budget
-    from fedol.report.progress import TrainingProgress
+    from fedol.report.progress import LiveProgress
     from fedol.training import Recipe
 
     wanted = Recipe(**recipe)
     budget = None if dp_epsilon is None else Budget(dp_epsilon, dp_delta)
-    with TrainingProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
+    with LiveProgress(quiet=quiet or as_json) as progress:
         progress.stage("client", wanted.epochs)
         agreed = TaskFolder.open(task).task
         result = client_fit(agreed, data, model, out, wanted, on_epoch=progress.epoch, budget=budget, **options)
@@ -93,6 +92,7 @@ def predict(
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Sign it with this private key.")] = None,
     public: PublicImages = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Predict the public images with your model and write the one file that you send.
@@ -104,14 +104,16 @@ def predict(
     from fedol.federation.predictors import predict_knowledge
     from fedol.federation.taskfolder import TaskFolder
     from fedol.privacy.release import released
+    from fedol.report.progress import LiveProgress
     from fedol.report.tables import size
 
     folder = TaskFolder.open(task)
-    knowledge = predict_knowledge(model, folder.public(public), folder.task, client or out.stem)
+    with LiveProgress(quiet=quiet or as_json):
+        knowledge = predict_knowledge(model, folder.public(public), folder.task, client or out.stem)
     if release:
         knowledge = released(knowledge, release)
     written = knowledge.save(out, codec or folder.task.codec, key)
     if as_json:
         print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written}))
-        return
-    print(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")
+    elif not quiet:
+        print(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")

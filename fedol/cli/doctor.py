@@ -16,8 +16,10 @@ def doctor(as_json: Json = False) -> None:
 
     from fedol.doctor import diagnose
     from fedol.report.doctor import doctor_text
+    from fedol.report.progress import LiveProgress
 
-    found = diagnose()
+    with LiveProgress(quiet=as_json):
+        found = diagnose()
     if as_json:
         print(json.dumps(found, indent=1))
     else:

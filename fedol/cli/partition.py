@@ -37,10 +37,12 @@ def partition(
     from fedol.data import load, split
     from fedol.data import partition as deal
     from fedol.report.plots import partition_heat_map
+    from fedol.report.progress import LiveProgress
     from fedol.report.tables import partition_table
 
     settings = configure(preset, config, given(options))
-    data = load(settings.dataset, settings.data_dir)
+    with LiveProgress(quiet=as_json):
+        data = load(settings.dataset, settings.data_dir)
     labels = split(data, settings.public, settings.seed).private.y
     shares = deal(labels, settings.partition, settings.clients, settings.seed, len(data.classes))
     counts = np.stack([np.bincount(labels[share], minlength=len(data.classes)) for share in shares])

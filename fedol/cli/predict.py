@@ -26,16 +26,18 @@ def predict(
     import numpy as np
 
     from fedol.data.unlabelled import load_images
-    from fedol.report.progress import watched
+    from fedol.report.progress import LiveProgress
     from fedol.server import load
+    from fedol.watching import watched
 
     model = load(run)
-    pixels, names = load_images(images)
-    if pixels.shape[1:] != model.architecture.shape:
-        expected, got = ("x".join(map(str, shape)) for shape in (model.architecture.shape, pixels.shape[1:]))
-        raise InputError(f"The model takes images of {expected}, but those in {images} are {got}; convert them.")
-    parts = [pixels[start : start + BATCH] for start in range(0, len(pixels), BATCH)]
-    probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
+    with LiveProgress(quiet=as_json):
+        pixels, names = load_images(images)
+        if pixels.shape[1:] != model.architecture.shape:
+            expected, got = ("x".join(map(str, shape)) for shape in (model.architecture.shape, pixels.shape[1:]))
+            raise InputError(f"The model takes images of {expected}, but those in {images} are {got}; convert them.")
+        parts = [pixels[start : start + BATCH] for start in range(0, len(pixels), BATCH)]
+        probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
     found = [
         {"image": name, "class": model.classes[row.argmax()], "probability": float(row.max())}
         for name, row in zip(names, probs, strict=True)

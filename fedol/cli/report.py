@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -21,5 +22,5 @@ def report(
 
     path = write_report(run)
     print(path)
-    if show:
-        webbrowser.open(path.resolve().as_uri())
+    if show and not webbrowser.open(path.resolve().as_uri()):
+        print("No browser could be opened here; open the file yourself.", file=sys.stderr)

@@ -95,14 +95,14 @@ def run(
     from fedol.federation.simulation import default_folder
     from fedol.federation.simulation import run as simulate
     from fedol.report.board import BoardLog
-    from fedol.report.progress import TrainingProgress
+    from fedol.report.progress import LiveProgress
     from fedol.report.tables import history_table, run_table
 
     settings = configure(preset, config, given(options))
     folder = out or default_folder(settings)
     trains = _engine(engine, client_cpus, client_gpus)
     with (
-        TrainingProgress(Console(stderr=True), quiet=quiet or as_json) as progress,
+        LiveProgress(quiet=quiet or as_json) as progress,
         BoardLog(folder / "tensorboard") if tensorboard else nullcontext() as board,
     ):
         seen = board.epoch if board else lambda epoch: None

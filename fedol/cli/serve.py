@@ -71,6 +71,6 @@ def serve(
     wait = seconds(deadline) if deadline else None
     folder = TaskFolder.open(task)
     coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), out, public)
-    with RosterView(Console(stderr=True), folder.task, quorum, quiet=quiet or as_json) as view:
+    with RosterView(Console(stderr=True), folder.task, quorum, quiet or as_json, deadline=wait) as view:
         coordinator.watch(Inbox(inbox), quorum, wait, view.show)
     finish(coordinator, test, quiet, as_json)

@@ -46,10 +46,12 @@ def new(
     """
     from fedol.data.unlabelled import load_images
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.report.progress import LiveProgress
     from fedol.signing import check_public_key
     from fedol.task import Task
 
-    images, _ = load_images(public)
+    with LiveProgress(quiet=as_json):
+        images, _ = load_images(public)
     clients: dict[str, str | None] = {}
     for entry in client or []:
         who, _, key = entry.partition("=")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import tarfile
 import tempfile
 import urllib.request
@@ -19,8 +18,10 @@ import numpy.typing as npt
 from fedol.data.arrays import load_arrays
 from fedol.data.dataset import Dataset
 from fedol.errors import InputError
+from fedol.watching import watched
 
 CACHE = Path("~/.cache/fedol")
+PIECE = 2**20  # bytes of a download between two moves of the progress bar
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,9 @@ def _unpack(archive: Path, source: Source, into: Path) -> None:
 def _download(url: str, to: Path, data_dir: Path) -> Path:
     try:
         with urllib.request.urlopen(url, timeout=30) as answer, to.open("wb") as file:
-            shutil.copyfileobj(answer, file)
+            pieces = iter(lambda: answer.read(PIECE), b"")
+            for piece in watched(pieces, "downloading", int(answer.headers.get("Content-Length", 0)) // PIECE or None):
+                file.write(piece)
     except (OSError, HTTPException) as error:  # URLError is an OSError
         raise InputError(
             f"{to.name} is not in {data_dir} and could not be downloaded from {url} ({error}); put the file there."

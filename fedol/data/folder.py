@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fedol.data.dataset import Dataset
 from fedol.data.holdout import holdout
 from fedol.errors import InputError
+from fedol.watching import watched
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 LAYOUT = "expected are train/CLASS/* and test/CLASS/*, or CLASS/* alone"
@@ -67,7 +68,7 @@ def _read(files: list[Path]) -> Pixels:
     except ImportError:
         raise InputError("Reading image folders needs Pillow; run: pip install 'fedol[images]'.") from None
     images: list[Pixels] = []
-    for file in files:
+    for file in watched(files, "reading images"):
         try:
             with Image.open(file) as image:
                 images.append(_pixels(image, file))

@@ -79,7 +79,7 @@ def parse(spec: str) -> tuple[str, float]:
         if text.isdecimal() and int(text) > 0:
             return kind, int(text)
         raise InputError(f"The classes per client of '{spec}' must be a whole number above 0, as in 'classes:20'.")
-    raise unknown("partition", spec, ACCEPTED)
+    raise unknown("partition", spec, [f"dirichlet:{text}", f"classes:{text}", "iid"] if text else ACCEPTED)
 
 
 def _dirichlet(sizes: Counts, alpha: float, clients: int, min_size: int, rng: np.random.Generator) -> Counts:

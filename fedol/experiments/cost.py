@@ -20,6 +20,7 @@ from fedol.methods.fedkt import Ensembles, save_labels
 from fedol.models import create, parameter_count
 from fedol.seeding import derive
 from fedol.server import ServerModel
+from fedol.watching import watched
 
 MIB = 2**20
 EXPLANATION = (
@@ -34,7 +35,7 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
     """One row per method of the one-round table that has clients, with what the folder has measured; kept in it."""
     finished = {result["hash"]: result for result in folder.results()}
     rows = []
-    for method in ONE_ROUND:
+    for method in watched(ONE_ROUND, "methods"):
         if method not in (LOCAL, *METHODS, *PARAMETER_METHODS):
             continue
         cell = Cell.of(method, scenario.config)

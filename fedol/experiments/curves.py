@@ -34,10 +34,12 @@ def _lines(cells: list[Result], dataset: str, partition: str) -> list[dict[str, 
     lines = []
     for group in alike(cells, ("rounds",)).values():
         longest = max(cell["settings"]["rounds"] for cell in group)
-        runs = [[r["accuracy"] for r in c["history"]] for c in group if c["settings"]["rounds"] == longest]
+        chosen = [cell for cell in group if cell["settings"]["rounds"] == longest]
+        runs = [[record["accuracy"] for record in cell["history"]] for cell in chosen]
         settings = group[0]["settings"]
         line = {"method": settings["method"], "label": label(settings), "server_epochs": settings.get("server_epochs")}
         line["rounds"] = [summary_statistics(column) for column in zip(*runs, strict=True)]
+        line["files"] = [cell["file"] for cell in chosen if "file" in cell]
         lines.append({**line, "paper": paper.rounds(dataset, partition, settings["method"])})
     return lines
 

@@ -10,6 +10,7 @@ from fedol.experiments.cells import Cell
 from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
 from fedol.federation.scenario import Scenario
+from fedol.watching import watched
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
     """The unfinished groups. A cell that several groups want (the ceiling) belongs to the first."""
     seen: set[str] = set()
     found = []
-    for group in spec.groups():
+    for group in watched(spec.groups(), "planning"):
         missing = [cell for cell in group if cell.hash not in seen and not folder.cell(cell).exists()]
         seen |= {cell.hash for cell in missing}
         if missing:

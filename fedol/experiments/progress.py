@@ -10,6 +10,8 @@ from threading import Lock
 from fedol.experiments.cells import Cell
 from fedol.training import Epoch
 
+CLEAR = 0.01  # share of the work after which the time left can be told
+
 
 class OutOfTime(Exception):
     """The time limit is over; raised between epochs, so that what is finished stays and the rest ends at once."""
@@ -46,7 +48,7 @@ class Progress:
     def _tell(self, what: str) -> None:
         self._shown = time.monotonic()
         share = min(1.0, self.done / self.total) if self.total else 1.0
-        left = (self._shown - self._began) * (1 - share) / share if share > 0 else None
+        left = (self._shown - self._began) * (1 - share) / share if share > CLEAR else None
         self._show(share, left, what)
 
 

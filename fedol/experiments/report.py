@@ -13,6 +13,7 @@ from fedol.experiments import curves, summary
 from fedol.experiments.store import BenchFolder
 from fedol.files import read_json, write_atomically, write_json
 from fedol.methods import title
+from fedol.watching import watched
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def report(out: Path) -> tuple[list[Sheet], dict[str, Any]]:
     if numbers["rounds"]:
         from fedol.report.plots import rounds_figure
 
-        for ending in ("png", "svg"):
+        for ending in watched(("png", "svg"), "drawing"):
             rounds_figure(numbers["rounds"], out / "report" / f"rounds.{ending}")
     return sheets, numbers
 

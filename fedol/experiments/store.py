@@ -20,6 +20,7 @@ from typing import Any
 from fedol.errors import FedolError
 from fedol.experiments.cells import Cell
 from fedol.files import read_json, write_json
+from fedol.watching import watched
 
 
 class BenchFolder:
@@ -66,7 +67,7 @@ class BenchFolder:
 
     def results(self) -> Iterator[dict[str, Any]]:
         """Every finished cell."""
-        for path in sorted((self.path / "cells").glob("*.json")):
+        for path in watched(sorted((self.path / "cells").glob("*.json")), "reading cells"):
             yield {**read_json(path), "file": f"cells/{path.name}"}
 
     def time(self, name: str, device: str, work: float, seconds: float) -> None:

@@ -30,6 +30,7 @@ from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.uploads import knowledge_files
 from fedol.files import read_json, write_atomically, write_json
+from fedol.provenance import provenance
 from fedol.report.federation import federation_summary
 from fedol.report.modelcard import model_card
 from fedol.report.pages import write_report
@@ -129,10 +130,13 @@ class Coordinator:
         """Train on what was collected, and report; the report of a finished run is read back."""
         done = self.out / "summary.json"
         if not done.exists():
+            started = time.perf_counter()
             server = self._train(on_epoch)
             self._account(server, test)
             summary = federation_summary(self.task, self.config, self.roster, server, self.public, self._start, test)
             summary["screening"] = self._screening()
+            summary["seconds"] = round(time.perf_counter() - started, 2)  # of this start: a resumed run had some before
+            summary["provenance"] = provenance(self.config.seed, self.device)
             write_atomically(self.out / "MODEL_CARD.md", model_card(summary).encode())
             write_json(done, summary)
         if not (self.out / "report.html").exists():
@@ -144,8 +148,17 @@ class Coordinator:
         """What the report shows beside the summary."""
         if test is not None:
             account_for_tests(self.folder, {"server": server}, test)
-        files, seed = [self._file(name) for name in self.roster.clients], self.config.seed
-        account_for_labels(self.folder, knowledge_files(files, self.task), len(files), server, self.public, seed)
+        uploads = knowledge_files([self._file(name) for name in self.roster.clients], self.task)
+        account_for_labels(
+            self.folder,
+            uploads,
+            len(self.roster.clients),
+            server,
+            self.public,
+            self.config.seed,
+            defence=self.settings.defence,
+            left_out=self._left_out(),
+        )
 
     def _file(self, client: str) -> Path:
         return self.out / "clients" / f"{client}.fedol"
@@ -162,8 +175,11 @@ class Coordinator:
 
     def _heard(self) -> list[Path]:
         """The files of the clients that the server listens to."""
-        left_out = {entry["client"] for entry in self._screening() if entry["left_out"]}
+        left_out = self._left_out()
         return [self._file(name) for name in self.roster.clients if name not in left_out]
+
+    def _left_out(self) -> set[str]:
+        return {entry["client"] for entry in self._screening() if entry["left_out"]}
 
     def _train(self, on_epoch: OnEpoch) -> ServerModel:
         """The method on the accepted files, client by client."""

@@ -28,8 +28,9 @@ from fedol.models.lookup import imported
 from fedol.privacy.guarantee import Guarantee
 from fedol.server import ServerModel, load
 from fedol.task import Task
+from fedol.watching import watched
 
-BATCH = 256
+BATCH = 512  # images between two moves of the progress bar; as many as ``training.predict`` takes at once
 
 
 def predict_knowledge(spec: str, images: np.ndarray, task: Task, client: str) -> Knowledge:
@@ -102,15 +103,15 @@ READERS: dict[str, Callable[[Path], Any]] = {".safetensors": load, ".onnx": _onn
 
 
 def _predict(model: Any, images: np.ndarray, task: Task) -> np.ndarray:
-    if isinstance(model, ServerModel):
-        if model.classes != task.classes:
-            raise InputError("The model was trained for other classes than the task's; train it for this task.")
-        return model.predict_log_proba(images).numpy()
-    parts = [_batch(model, images[start : start + BATCH], task) for start in range(0, len(images), BATCH)]
-    return np.concatenate(parts)
+    if isinstance(model, ServerModel) and model.classes != task.classes:
+        raise InputError("The model was trained for other classes than the task's; train it for this task.")
+    parts = [images[start : start + BATCH] for start in range(0, len(images), BATCH)]
+    return np.concatenate([_batch(model, part, task) for part in watched(parts, "predicting")])
 
 
 def _batch(model: Any, images: np.ndarray, task: Task) -> np.ndarray:
+    if isinstance(model, ServerModel):
+        return model.predict_log_proba(images).numpy()
     if isinstance(model, nn.Module):
         with torch.no_grad():
             logits: np.ndarray = model.eval()(torch.from_numpy(_scaled(images))).float().cpu().numpy()

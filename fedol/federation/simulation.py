@@ -28,6 +28,7 @@ from fedol.runs import RunFolder, read_votes
 from fedol.server import ServerModel
 from fedol.server import load as load_model
 from fedol.training import OnEpoch, drive
+from fedol.watching import watched
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,7 @@ class Simulation:
             }
             for k, share in enumerate(here.shares)
         ]
+        history = [] if server is None else watched(server.history, "iterations")
         return {
             "config": self.config.as_json(),
             "clients": clients,
@@ -162,7 +164,7 @@ class Simulation:
             "ensemble": {"accuracy": ensemble},
             "server": None if server is None else self._describe_server(server),
             "upload_bytes_per_client": float(np.mean([client["upload_bytes"] for client in clients])),
-            "history": [] if server is None else [self._diagnose(record) for record in server.history],
+            "history": [self._diagnose(record) for record in history],
             "device": str(here.device),
         }
 

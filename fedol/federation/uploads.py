@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fedol.knowledge import Knowledge
 from fedol.task import Task
+from fedol.watching import watched
 
 
 class Uploads:
@@ -16,7 +17,7 @@ class Uploads:
         self._paths, self._read = paths, read
 
     def __iter__(self) -> Iterator[Knowledge]:
-        for k, path in enumerate(self._paths):
+        for k, path in enumerate(watched(self._paths, "reading files")):
             yield from self._read(path, k)
 
 

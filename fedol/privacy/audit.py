@@ -21,7 +21,8 @@ from fedol.errors import FedolError, InputError
 from fedol.privacy.membership import Leakage, Values, confidence, likelihood_ratio
 from fedol.seeding import derive, numpy_generator
 from fedol.server import ServerModel
-from fedol.training import Job, Recipe, fit, predict
+from fedol.training import Job, OnEpoch, Recipe, fit, predict
+from fedol.watching import watched
 
 SHADOWS = 8
 
@@ -35,9 +36,10 @@ def audit(
     codec: str = codecs.DEFAULT,
     shadows: int = SHADOWS,
     seed: int = 0,
+    on_epoch: OnEpoch = lambda epoch: None,
 ) -> dict[str, Any]:
     """Membership inference and what the file says about the class mix; with ``shadows=0`` the threshold attack only."""
-    return Attacker.of(model, members, others, public, recipe, shadows, seed).read(codec)
+    return Attacker.of(model, members, others, public, recipe, shadows, seed, on_epoch).read(codec)
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,12 @@ class Attacker:
         recipe: Recipe,
         shadows: int = SHADOWS,
         seed: int = 0,
+        on_epoch: OnEpoch = lambda epoch: None,
     ) -> Attacker:
         """Ask the model, and train shadows of its kind by the same recipe."""
         inside, outside = _matched(members, others, seed)
         pool = Images(np.concatenate([inside.x, outside.x]), np.concatenate([inside.y, outside.y]))
-        seen, held = _shadows(model, pool, recipe, shadows, seed)
+        seen, held = _shadows(model, pool, recipe, shadows, seed, on_epoch)
         mix = np.bincount(members.y, minlength=len(model.classes)) / len(members)
         said, publicly = model.predict_log_proba(pool.x), model.predict_log_proba(public)
         return cls(pool, np.arange(len(pool)) < len(inside), said, publicly, seen, held, mix)
@@ -114,7 +117,7 @@ def _matched(members: Images, others: Images, seed: int) -> tuple[Images, Images
 
 
 def _shadows(
-    model: ServerModel, pool: Images, recipe: Recipe, count: int, seed: int
+    model: ServerModel, pool: Images, recipe: Recipe, count: int, seed: int, on_epoch: OnEpoch
 ) -> tuple[list[torch.Tensor], npt.NDArray[np.bool_]]:
     """Shadow models' answers on the pool, and which images each was trained on: every image in exactly half."""
     order = numpy_generator(seed, "shadows").permuted(np.tile(np.arange(count) % 2 == 0, (len(pool), 1)), axis=1).T
@@ -126,10 +129,11 @@ def _shadows(
         images, targets = torch.from_numpy(part.x), torch.from_numpy(part.y)
         normalise = model.architecture.normalise
         jobs.append(Job(f"shadow {s}", built, images, targets, normalise, recipe, derive(seed, "shadow", s)))
-    for result in fit(jobs, model.device):
+    for result in fit(jobs, model.device, on_epoch):
         if result.error:
             raise FedolError(result.error)
-    return [predict(job.model, pool.x, job.normalise, model.device) for job in jobs], held
+    seen = [predict(job.model, pool.x, job.normalise, model.device) for job in watched(jobs, "predicting")]
+    return seen, held
 
 
 def _variation(p: Values, q: Values) -> float:
@@ -161,7 +165,9 @@ def words(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def run_audit(folder: Any, clients: int, codec: str | None, shadows: int) -> dict[str, Any]:
+def run_audit(
+    folder: Any, clients: int, codec: str | None, shadows: int, on_epoch: OnEpoch = lambda epoch: None
+) -> dict[str, Any]:
     """The audit of a finished simulation's first clients, each against images of other clients and the test set."""
     from fedol.config import configure
     from fedol.federation.scenario import Scenario
@@ -173,13 +179,12 @@ def run_audit(folder: Any, clients: int, codec: str | None, shadows: int) -> dic
         raise FedolError(f"{folder} is no finished run of 'fedol run'.")
     config = configure(overrides=read_json(folder / "config.json")["config"])
     here, found = Scenario(config), []
-    for k in range(min(clients, config.clients)):
+    for k in watched(range(min(clients, config.clients)), "clients"):
         model = replace(load(RunFolder(folder).client_model(k)), device=here.device)
         rest = here.data.private.take(np.setdiff1d(np.arange(len(here.data.private)), here.shares[k]))
         others = Images(np.concatenate([here.data.test.x, rest.x]), np.concatenate([here.data.test.y, rest.y]))
         members = here.data.private.take(here.shares[k])
-        one = audit(
-            model, members, others, here.data.public, config.recipe, codec or config.codec, shadows, config.seed
-        )
+        public, how = here.data.public, codec or config.codec
+        one = audit(model, members, others, public, config.recipe, how, shadows, config.seed, on_epoch)
         found.append({"client": k, "samples": len(members), **one})
     return {"run": str(folder), "clients": found}

@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from fedol.experiments.report import collect, cost_sheet, settings_in_words
+from fedol.experiments.store import BenchFolder
+from fedol.report.cell_view import cell_view
 from fedol.report.rounds_chart import rounds_chart
+
+MOST_RUNS = 300  # that the page itself tells of, to stay below 2 MB; the others are files in the folder
 
 
 def bench_view(folder: Path) -> dict[str, Any]:
@@ -17,11 +21,14 @@ def bench_view(folder: Path) -> dict[str, Any]:
         {**panel, "words": settings_in_words(panel["settings"]), "chart": rounds_chart(panel)}
         for panel in numbers["rounds"]
     ]
-    cells = sum(len(entry["files"]) for table in tables for row in table["rows"] for entry in row["cells"].values())
+    results = list(BenchFolder(folder).results())
+    runs = [cell_view(result) for result in results[:MOST_RUNS]]
     return {
         "name": folder.resolve().name,
         "tables": tables,
         "panels": panels,
         "costs": [cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)],
-        "cells": cells,
+        "cells": len(results),
+        "runs": runs,
+        "shown": {run["file"] for run in runs},
     }

@@ -43,18 +43,24 @@ def _simulated(summary: dict[str, Any]) -> str:
 
 
 def _served(summary: dict[str, Any]) -> str:
-    clients, server = summary["clients"], summary["server"]
+    clients, server, out = summary["clients"], summary["server"], _left_out(summary)
     sent = size(float(np.mean([client["bytes"] for client in clients])))
     words = (
-        f"{server['model']} ({server['parameters']:,} parameters) learnt from {len(clients)} clients, "
+        f"{server['model']} ({server['parameters']:,} parameters) learnt from {len(clients) - out} clients, "
         f"who sent {sent} each, once"
     )
+    words += f", in {duration(summary['seconds'])}" if "seconds" in summary else ""
     if summary["test"]:
         words += (
             f"; it is {percent(summary['test']['accuracy'])} accurate on {summary['test']['samples']:,} test images"
         )
     refused = len(summary["refused"])
+    words += f"; {out} client{'s were' if out > 1 else ' was'} left out as suspicious" if out else ""
     return words + (f"; {refused} file{'s were' if refused > 1 else ' was'} refused." if refused else ".")
+
+
+def _left_out(summary: dict[str, Any]) -> int:
+    return sum(entry["left_out"] for entry in summary.get("screening", []))
 
 
 def _against(server: float, other: float, who: str) -> str:
@@ -98,9 +104,12 @@ def _simulated_figures(summary: dict[str, Any]) -> list[Figure]:
 def _served_figures(summary: dict[str, Any]) -> list[Figure]:
     test, last = summary["test"], summary["history"][-1]
     rows = [("accuracy", percent(test["accuracy"]), f"on {test['samples']:,} test images")] if test else []
-    rows.append(("clients", str(len(summary["clients"])), f"{len(summary['refused'])} refused"))
+    remark = f"{_left_out(summary)} left out, {len(summary['refused'])} refused"
+    rows.append(("clients", str(len(summary["clients"])), remark))
     rows.append(("model", summary["server"]["model"], f"{summary['server']['parameters']:,} parameters"))
     rows.append(("received", size(sum(client["bytes"] for client in summary["clients"])), "in all"))
     if "coverage" in last:
         rows.append(("labelled", percent(last["coverage"]), "of the public images, in the end"))
+    if "seconds" in summary:
+        rows.append(("time", duration(summary["seconds"]), f"on {summary['provenance']['device']}"))
     return rows

@@ -12,12 +12,13 @@ from markupsafe import Markup
 from fedol import __version__
 from fedol.errors import FedolError
 from fedol.files import write_atomically
+from fedol.report.cell_view import cell_id
 from fedol.report.tables import percent, size
 
 
 def write_report(folder: Path) -> Path:
     """Make the report of a run or a benchmark (again); a pure function of its folder."""
-    if (folder / "cells").is_dir():
+    if any((folder / name).is_dir() for name in ("cells", "cost")):
         from fedol.report.bench_view import bench_view
 
         page = render("bench.html", bench_view(folder))
@@ -43,7 +44,7 @@ def render(template: str, view: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "bytes": size}
+    environment.filters |= {"percent": percent, "bytes": size, "cell_id": cell_id}
     environment.globals |= {"inline": _inline, "version": __version__}
     return environment.get_template(template).render(view)
 

@@ -1,60 +1,59 @@
-"""Progress bars: one for the stage, one for each job that is training right now."""
+"""Progress on a terminal: bars for the stage, for each job that is training, and for every long loop beside them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn, track
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from fedol.training import Epoch
+from fedol.watching import watching
 
-T = TypeVar("T")
-
-
-def watched(parts: Sequence[T], what: str) -> Iterable[T]:
-    """Goes through parts with a bar and the time left on a terminal; silently elsewhere."""
-    console = Console(stderr=True)
-    return track(parts, what, console=console, transient=True, disable=not console.is_terminal)
+if TYPE_CHECKING:
+    from fedol.training import Epoch
 
 
-class TrainingProgress:
-    """Shows stages and jobs on a terminal; silent elsewhere and when asked to be."""
+class LiveProgress:
+    """Shows what is under way and the time left, on a terminal; silent elsewhere and when asked to be."""
 
-    def __init__(self, console: Console, quiet: bool = False) -> None:
+    def __init__(self, console: Console | None = None, quiet: bool = False) -> None:
+        console = console or Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("epochs  {task.fields[note]}"),
+            TextColumn("{task.fields[note]}"),
             TimeRemainingColumn(compact=True),
             console=console,
             transient=True,
             refresh_per_second=4,  # drawing ten bars takes milliseconds, which the training would miss
             disable=quiet or not console.is_terminal,
         )
+        self._within = ExitStack()
         self._stage: TaskID | None = None
         self._jobs: dict[str, TaskID] = {}
         self._moved: dict[str, float] = {}
         self._epochs = 0
         self._began = time.monotonic()  # of the stage: jobs that train side by side share its time
 
-    def __enter__(self) -> TrainingProgress:
-        self._progress.start()
+    def __enter__(self) -> LiveProgress:
+        self._within.enter_context(self._progress)
+        self._within.enter_context(watching(self._follow))
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._progress.stop()
+        self._within.close()
 
     def stage(self, name: str, epochs: int) -> None:
-        """A new stage begins; the bars of the one before go away."""
+        """Training begins; the bars of the stage before go away."""
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
         self._jobs.clear()
         self._epochs, self._began = 0, time.monotonic()
-        self._stage = self._progress.add_task(f"[bold]{name:<14}", total=epochs, note="")
+        self._stage = self._progress.add_task(f"[bold]{name:<14}", total=epochs, note="epochs")
 
     def epoch(self, epoch: Epoch) -> None:
         """An epoch of a job has finished. Small models have hundreds in a second: a bar moves ten times at most."""
@@ -66,7 +65,18 @@ class TrainingProgress:
         self._moved[name] = now
         if name not in self._jobs:
             self._jobs[name] = self._progress.add_task(f"{name:<14}", total=epoch.job.recipe.epochs, note="")
-        note = f"loss {epoch.loss:.3f}  {epoch.epoch * epoch.images / (now - self._began):,.0f} images/s"
+        note = f"epochs  loss {epoch.loss:.3f}  {epoch.epoch * epoch.images / (now - self._began):,.0f} images/s"
         self._progress.update(self._jobs[name], completed=epoch.epoch, note=note, visible=not last)
         if self._stage is not None:
             self._progress.update(self._stage, completed=self._epochs)
+
+    def _follow(self, parts: Iterable[Any], what: str, count: int | None) -> Iterator[Any]:
+        """A bar for a loop (``fedol.watching``), as long as it lasts."""
+        task = self._progress.add_task(f"{what:<14}", total=count, note="")
+        try:
+            for part in parts:
+                yield part
+                self._progress.advance(task)
+        finally:
+            if task in self._progress.task_ids:  # a stage that has begun meanwhile has cleared it away
+                self._progress.remove_task(task)

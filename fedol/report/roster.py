@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from rich.console import Console
@@ -9,15 +10,19 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from fedol.experiments.progress import clock
 from fedol.federation.roster import Roster
 from fedol.report.tables import size
 from fedol.task import Task
 
 
-def roster_table(roster: Roster, arriving: dict[str, str], task: Task, quorum: int | None) -> Table:
-    """Every client and every refused file."""
+def roster_table(
+    roster: Roster, arriving: dict[str, str], task: Task, quorum: int | None, left: float | None = None
+) -> Table:
+    """Every client and every refused file; ``left``: seconds until the server starts with whom it has."""
     wanted = f" of {quorum or len(task.clients)}" if quorum or task.clients else ""
-    table = Table(title=f"{escape(task.name)}: {len(roster.clients)}{wanted} clients are in")
+    waits = "" if left is None else f", {clock(left)} left"
+    table = Table(title=f"{escape(task.name)}: {len(roster.clients)}{wanted} clients are in{waits}", min_width=60)
     for heading in ("client", "file", "size", "codec", ""):
         table.add_column(heading)
     for name, arrival in roster.clients.items():
@@ -41,8 +46,10 @@ class RosterView:
         quorum: int | None,
         quiet: bool = False,
         note: Callable[[], str] = lambda: "",  # a line about the whole, told whenever it changes
+        deadline: float | None = None,  # seconds after the opening
     ) -> None:
         self._console, self._task, self._quorum, self._quiet, self._note = console, task, quorum, quiet, note
+        self._deadline = deadline
         self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
         self._told: set[tuple[str, str]] = set()
         self._noted = ""
@@ -61,7 +68,8 @@ class RosterView:
         if self._quiet:
             return
         if self._live:
-            table = roster_table(roster, arriving, self._task, self._quorum)
+            left = None if self._deadline is None else max(0.0, roster.opened + self._deadline - time.time())
+            table = roster_table(roster, arriving, self._task, self._quorum, left)
             table.caption = self._note() or None
             self._live.update(table, refresh=True)
             return

@@ -14,7 +14,7 @@ from fedol.report import charts
 from fedol.report.headline import figures, headline
 from fedol.report.metrics import read_metrics
 from fedol.report.recipe import recipe
-from fedol.report.suspicion import suspicions
+from fedol.report.suspicion import attention
 from fedol.report.tables import size
 
 WORST = 8  # classes whose confusions are shown
@@ -29,6 +29,7 @@ def run_view(folder: Path) -> dict[str, Any]:
     classes = task["classes"] if task else data["classes"]
     served = task is not None
     return {
+        "screened": bool(summary.get("screening")),
         "name": (task["name"] or task["id"])
         if served
         else f"{_base(summary['config']['dataset'])}, {summary['config']['partition']}",
@@ -48,7 +49,7 @@ def run_view(folder: Path) -> dict[str, Any]:
         "confused": _confused(evaluation, classes),
         "calibration": evaluation["server"]["calibration"] if evaluation else None,
         "reliability": charts.reliability(evaluation["server"]["calibration"]) if evaluation else None,
-        "suspicious": suspicions(evidence) if evidence else [],
+        "attention": attention(summary, evidence),
         "refused": summary.get("refused", []),
         "costs": _costs(summary, folder),
         "recipe": recipe(summary),
@@ -57,11 +58,13 @@ def run_view(folder: Path) -> dict[str, Any]:
 
 def _clients(summary: dict[str, Any], evidence: dict[str, Any] | None) -> list[dict[str, Any]]:
     agreement = evidence["agreement"] if evidence else [None] * len(summary["clients"])
+    trust = {entry["client"]: entry["trust"] for entry in summary.get("screening", [])}
     return [
         {
             **client,
             "name": f"client {client['client']}" if "accuracy" in client else client["client"],
             "agreement": share,
+            "trust": trust.get(client["client"]),
         }
         for client, share in zip(summary["clients"], agreement, strict=True)
     ]
@@ -99,7 +102,13 @@ def _evidence(folder: Path, evidence: dict[str, Any] | None, classes: list[str])
         return None
     sheet = (folder / "public.png").read_bytes()
     width, height = (int.from_bytes(sheet[at : at + 4], "big") for at in (16, 20))  # where a PNG says its size
-    return {**evidence, "classes": classes, "sheet": base64.b64encode(sheet).decode(), "size": [width, height]}
+    return {
+        "left_out": [],
+        **evidence,
+        "classes": classes,
+        "sheet": base64.b64encode(sheet).decode(),
+        "size": [width, height],
+    }
 
 
 def _per_class(evaluation: dict[str, Any] | None, classes: list[str]) -> list[dict[str, Any]]:

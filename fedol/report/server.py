@@ -12,14 +12,14 @@ from rich.table import Table
 
 from fedol.data.npz import load_test
 from fedol.federation.coordinator import Coordinator
-from fedol.report.progress import TrainingProgress
+from fedol.report.progress import LiveProgress
 from fedol.report.tables import percent, size
 
 
 def finish(coordinator: Coordinator, test: Path | None, quiet: bool, as_json: bool) -> dict[str, Any]:
     """Train on what was collected, print the summary and return it."""
     images = load_test(test) if test else None
-    with TrainingProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
+    with LiveProgress(quiet=quiet or as_json) as progress:
         progress.stage("server", coordinator.settings.iterations * coordinator.settings.recipe.epochs)
         summary = coordinator.run(progress.epoch, images)
     if as_json:
@@ -74,5 +74,5 @@ def suspicions(summary: dict[str, Any]) -> list[str]:
     found = [entry for entry in summary["screening"] if entry["left_out"]]
     lines = [f"{entry['client']} is suspicious (trust {entry['trust']:.2f}): {entry['why']}" for entry in found]
     if found:
-        lines.append("They were left out; look at their files, and to hear them all the same: --defence exact,cap.")
+        lines.append("Left out of vote and mixture; look at the report, and to hear everyone: --defence exact,cap.")
     return lines

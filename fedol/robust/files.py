@@ -13,18 +13,20 @@ from fedol.container import read_bounded
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.robust.attacks import attacked
+from fedol.watching import watched
 
 
 def attack_files(files: Sequence[Path], name: str, out: Path, others: Sequence[Path] = (), seed: int = 0) -> list[Path]:
     """Write what the clients of ``files`` would send under an attack; same names, tasks and codecs, no signature."""
-    own = [_read(path) for path in files]
-    known = [knowledge.probabilities() for knowledge, _ in map(_read, others)]
+    own = [_read(path) for path in watched(files, "reading files")]
+    known = [knowledge.probabilities() for knowledge, _ in map(_read, watched(others, "reading files"))]
     shapes = {tuple(p.shape) for p in [*(knowledge.log_probs for knowledge, _ in own), *known]}
     if len(shapes) > 1:
         raise InputError(f"The files are of different tasks: they hold predictions of the shapes {sorted(shapes)}.")
     sent = attacked(name, [knowledge.probabilities() for knowledge, _ in own], known, seed)
     written = []
-    for path, (knowledge, header), probs in zip(files, own, sent, strict=True):
+    lies = list(zip(files, own, sent, strict=True))
+    for path, (knowledge, header), probs in watched(lies, "writing files"):
         lie = replace(knowledge, log_probs=probs.clamp_min(torch.finfo(torch.float32).tiny).log())
         lie.save(out / path.name, header.codec)
         written.append(out / path.name)

@@ -31,7 +31,7 @@ class Screening:
                 "client": name,
                 "left_out": k in self.verdict.excluded,
                 "trust": _number(evidence.trust),
-                "why": evidence.sentence(),
+                "why": evidence.sentence(self.clients),
                 "evidence": {key: _number(value) for key, value in asdict(evidence).items()},
             }
             for k, (name, evidence) in enumerate(zip(self.clients, self.verdict.evidence, strict=True))

@@ -14,6 +14,7 @@ nothing is left to compare; and to send another's predictions again (``COPY``), 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,21 +53,22 @@ class Evidence:
         dodging = self.one_class or self.contrary or self.copy_of is not None
         return 0.0 if dodging else min(known, default=1.0)
 
-    def sentence(self) -> str:
-        """Why it is suspicious, or that it is not."""
+    def sentence(self, clients: Sequence[str]) -> str:
+        """Why it is suspicious, or that it is not; ``clients`` are everyone's names."""
         if self.copy_of is not None:
-            return f"It sent the same predictions as client number {self.copy_of + 1}."
+            return f"It sent the same predictions as {clients[self.copy_of]}."
         if self.one_class:
             return "It puts every image, or all it is surest of, into one class: nothing can be learnt from that."
         if self.contrary:
             return f"It is sure where the others are unsure (rank correlation {self.confidence:.2f})."
         if self.trust >= THRESHOLD:
             return "It agrees with the others."
-        return (
-            f"Its agreement with the others beyond chance is {self.everywhere:.2f} (usual: "
-            f"{self.usual_everywhere:.2f}), on the images it is surest of {self.surest:.2f} "
-            f"(usual: {self.usual_surest:.2f})."
+        figures = (
+            (self.everywhere, self.usual_everywhere, "on all images"),
+            (self.surest, self.usual_surest, "on those it is surest of"),
         )
+        known = [f"{own:.2f} (usual: {usual:.2f}) {where}" for own, usual, where in figures if np.isfinite(own)]
+        return f"It agrees too little with the others beyond chance: {', '.join(known)}."
 
 
 @dataclass(frozen=True)

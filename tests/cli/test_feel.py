@@ -1,13 +1,15 @@
-"""How the command line feels: guidance by example, near misses, quiet, scripts, completion, Ctrl-C."""
+"""How the command line feels: guidance by example, near misses, quiet, scripts, completion.
+
+Ctrl-C: tests/test_resume.py and tests/federation/test_interrupts.py; progress: test_progress.py.
+"""
 
 import json
 import os
 import pty
 import re
-import signal
 import subprocess
 import sys
-import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,15 @@ def test_every_help_guides_by_example(
     code, told = in_process([*path, "--help"], monkeypatch, capsys)
     assert code == 0
     assert f"fedol {' '.join(path)}".strip() in told.split("Usage:")[1].split("\n", 1)[1], "no example"
+
+
+@pytest.mark.skipif(version("click") >= "8.5", reason="typer 0.20 needs an older click to show what arguments are")
+@pytest.mark.parametrize("path", [path for path in EVERY if path])
+def test_every_argument_and_option_is_explained(path: tuple[str, ...]) -> None:
+    command: Any = typer.main.get_command(app)
+    for name in path:
+        command = command.commands[name]
+    assert [parameter.name for parameter in command.params if not parameter.help] == []
 
 
 def test_there_are_commands_to_check() -> None:
@@ -182,32 +193,3 @@ def test_without_tensorboard_it_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     code, told = in_process(["run", "--tensorboard", f"--out={tmp_path / 'run'}"], monkeypatch, capsys)
     assert code == 2 and "fedol[tensorboard]" in told and not (tmp_path / "run").exists()
-
-
-def interrupted(argv: list[str], reached: Path) -> subprocess.CompletedProcess[str]:
-    """Ctrl-C as soon as a file is there."""
-    command = [sys.executable, "-m", "fedol", *argv]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENV)
-    deadline = time.monotonic() + 60
-    while not reached.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
-
-
-def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    settings = [*TINY, "--epochs=3", "--iterations=400", "--device=cpu", f"--out={out}"]
-    stopped = interrupted(["run", *settings], out / "server" / "01.safetensors")
-    assert stopped.returncode == 130 and stopped.stdout == ""
-    assert stopped.stderr == "Stopped; what is finished is kept, and the same command continues.\n"
-    assert len(list((out / "clients").glob("*.fedol"))) == 2 and not (out / "summary.json").exists()
-
-
-def test_ctrl_c_in_a_benchmark_keeps_its_clients(tmp_path: Path) -> None:
-    argv = ["bench", "one-round", "--preset=quick", "--clients=2", "--public=60", "--width=4", "--epochs=1"]
-    argv += ["--iterations=900", "--methods=fedol", "--partitions=iid", "--device=cpu", f"--out={tmp_path}"]
-    stopped = interrupted(argv, tmp_path / "servers")
-    assert stopped.returncode == 130 and "what is finished is kept" in stopped.stderr
-    assert len(list(tmp_path.glob("clients/*/*.fedol"))) == 2 and not list(tmp_path.glob("cells/*.json"))

@@ -157,7 +157,7 @@ def test_one_client_gets_everything(spec):
         ("classes:2.5", "whole number above 0"),
         ("classes:0", "whole number above 0"),
         ("classes:-3", "whole number above 0"),
-        ("dirchlet:0.05", "did you mean 'dirichlet:0.05'"),
+        ("dirchlet:0.3", "did you mean 'dirichlet:0.3'"),
         ("dirichlet", "did you mean 'dirichlet:0.05'"),
         ("idd", "did you mean 'iid'"),
         ("iid:3", "no partition 'iid:3'"),

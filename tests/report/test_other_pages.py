@@ -1,15 +1,16 @@
 """The pages of benchmarks and of federations by files, in a real browser."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_run_page import opened, violations, visible
+import torch
+from test_run_page import choose, opened, violations, visible
 
 from fedol.experiments.paper import one_round
 from fedol.files import read_json, write_json
+from fedol.report.bench_view import MOST_RUNS
 from fedol.report.pages import write_report
 
 SHARED = {
@@ -22,17 +23,20 @@ SHARED = {
     "epochs": 50,
 }
 PARTITIONS = ("dirichlet:0.05", "classes:20")
+NAMES = ("alice", "bob", "carol", "dave", "eve", "trent")
 REACHED = {"feddf": [0.31, 0.33], "fedet": [0.29, 0.30], "fedol": [0.40, 0.43]}
 
 
-def cell(folder: Path, method: str, partition: str, seed: int, accuracy: float, rounds: int = 1) -> None:
+def cell(folder: Path, method: str, partition: str, seed: int, accuracy: float, rounds: int = 1, **more: Any) -> None:
     own: dict[str, Any] = {"server_epochs": 50, **({"rounds": rounds} if rounds > 1 else {})}
     if method == "fedol":
         own |= {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
     settings = {**SHARED, "method": method, "partition": partition, "seed": seed, **own}
     result: dict[str, Any] = {"settings": settings, "method": method, "seed": seed, "accuracy": accuracy}
+    result["command"] = "fedol bench one-round --preset paper"
     if rounds > 1:
         result["history"] = [{"accuracy": accuracy * (n + 1) / rounds} for n in range(rounds)]
+    result |= more
     write_json(folder / "cells" / f"{method}-{partition.replace(':', '-')}-{seed}-{rounds}.json", result)
 
 
@@ -57,7 +61,7 @@ def test_a_benchmarks_page(browser: Any, bench: Path, theme: str, width: int) ->
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
-def test_ours_beside_theirs_with_spread_and_links(browser: Any, bench: Path) -> None:
+def test_ours_beside_theirs_with_spread(browser: Any, bench: Path) -> None:
     opened(browser, bench / "report.html")
     row = browser.find_element("xpath", "//section[@id='table-1']//tr[th[starts-with(., 'FedDF')]]")
     theirs = one_round("cifar100", "dirichlet:0.05", "feddf")
@@ -66,15 +70,35 @@ def test_ours_beside_theirs_with_spread_and_links(browser: Any, bench: Path) -> 
     for words in ("32.0 ± 1.4", f"paper {100 * theirs[0]:.1f} ± {100 * theirs[1]:.1f} ({difference:+.1f})"):
         assert words in row.text
     assert len(row.find_elements("css selector", "td:nth-of-type(1) .whisker")) == 1  # our error bar
-    links = [link.get_attribute("href") for link in row.find_elements("css selector", "td:nth-of-type(1) a")]
-    assert len(links) == 2
-    for link in links:
-        assert json.loads(Path(link.removeprefix("file://")).read_text())["method"] == "feddf"
     chart = browser.find_element("css selector", "#rounds-1 svg.chart")
     drawn = {
         name: len(chart.find_elements("css selector", name)) for name in (".ours", ".paper.s0", ".level", ".whisker")
     }
     assert drawn == {".ours": 1, ".paper.s0": 1, ".level": 2, ".whisker": 4}
+
+
+@pytest.mark.parametrize(
+    ("links", "name", "accuracy"),
+    [
+        ("#table-1 tbody tr:nth-child(1) td:nth-of-type(1) a", "FedDF (50 epochs), dirichlet:0.05, seed 1", "33.0 %"),
+        ("#rounds-1 tbody td:last-child a", "FedDF (50 epochs), dirichlet:0.05, 4 rounds, seed 1", "33.0 %"),
+    ],
+)
+def test_a_cell_leads_to_its_runs(browser: Any, bench: Path, links: str, name: str, accuracy: str) -> None:
+    opened(browser, bench / "report.html")
+    assert not [cell for cell in browser.find_elements("class name", "one-run") if cell.is_displayed()]
+    _, second = browser.find_elements("css selector", links)  # a run per seed
+    second.click()
+    (shown,) = [cell for cell in browser.find_elements("class name", "one-run") if cell.is_displayed()]
+    assert shown.find_element("tag name", "h2").text == f"{name}: {accuracy}"
+    assert violations(browser) == []
+    assert "--preset paper" in shown.find_element("css selector", "[aria-label='Command']").text
+    if "rounds" in name:
+        assert "8.2 % 16.5 % 24.8 % 33.0 %" in shown.text and shown.find_elements("css selector", "svg polyline")
+    record = shown.find_element("css selector", "a[href^='cells/']").get_attribute("href")
+    assert read_json(Path(record.removeprefix("file://")))["seed"] == 1
+    shown.find_element("link text", "Back to the tables").click()
+    assert not shown.is_displayed()
 
 
 def test_a_benchmarks_table_sorts(browser: Any, bench: Path) -> None:
@@ -86,9 +110,23 @@ def test_a_benchmarks_table_sorts(browser: Any, bench: Path) -> None:
     assert browser.execute_script(column) == ["FedOL", "FedET", "FedDF"]
 
 
+def test_a_large_benchmarks_page_is_small(tmp_path: Path) -> None:
+    """More runs than the paper's tables have, in its size; those that the page does not hold are files beside it."""
+    history = [
+        {"diagnostics": {"test_accuracy": 0.3, "target_accuracy": 0.4, "pseudo_label_accuracy": 0.5}} for _ in range(10)
+    ]
+    clients = [{"client": k, "samples": 4500, "accuracy": 0.1234, "upload_bytes": 123456} for k in range(10)]
+    for seed in range(MOST_RUNS + 20):
+        cell(tmp_path, "fedol", PARTITIONS[seed % 2], seed, 0.4, history=history, clients=clients)
+    page = write_report(tmp_path)
+    html = page.read_text()
+    assert 1_000_000 < page.stat().st_size < 2_000_000 and html.count('class="one-run"') == MOST_RUNS
+    assert html.count('<a href="cells/') - MOST_RUNS == 20
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, looked_at: Path) -> Path:
-    """A federation by files: the coordinator on what the simulated clients sent, and on a file that is none."""
+    """A federation by files: what the simulated clients sent, a constant answer, a copy, and a file that is none."""
     import fedol
     from fedol.data import load, split
     from fedol.federation.coordinator import Coordinator
@@ -100,9 +138,11 @@ def served(tmp_path_factory: pytest.TempPathFactory, looked_at: Path) -> Path:
     data = split(load("digits"), 100, 0)
     task = fedol.Task.of(data.public, data.classes, name="digits <b>shared</b>")
     files = []
-    for name, path in zip(("alice", "bob", "carol"), sorted((looked_at / "clients").glob("*.fedol")), strict=False):
+    honest = [Knowledge.load(path).probabilities() for path in sorted((looked_at / "clients").glob("*.fedol"))]
+    constant = torch.eye(10)[3].expand(100, 10)
+    for name, probs in zip(NAMES, [*honest, constant, honest[0]], strict=True):
         files.append(folder / f"{name}.fedol")
-        Knowledge.from_probabilities(Knowledge.load(path).probabilities(), task, name).save(files[-1])
+        Knowledge.from_probabilities(probs, task, name).save(files[-1])
     files.append(folder / "mallory.fedol")
     shutil.copy(looked_at / "summary.json", files[-1])
     settings = ServerConfig(task.id, "mlp", iterations=2, epochs=2, batch_size=32, device="cpu")
@@ -121,9 +161,36 @@ def test_a_federations_page(browser: Any, served: Path, theme: str, width: int) 
     summary = read_json(served / "summary.json")
     assert f"{100 * summary['test']['accuracy']:.1f} % accurate on 359 test images" in words
     assert "digits <b>shared</b>" in words  # as text
-    assert "mallory.fedol" in browser.find_element("id", "attention").text
-    assert summary["refused"][0]["reason"] in browser.find_element("id", "attention").text
+    assert summary["provenance"]["command"] in browser.find_element("id", "again").text
+    told = browser.find_element("id", "attention").text
+    assert "mallory.fedol was refused: " + summary["refused"][0]["reason"] in told
     assert len(visible(browser)) == 100
     assert not browser.find_elements("name", "wrong")  # nobody knows the public images' labels
-    for name in ("alice", "bob", "carol"):
+    for name in NAMES:
         assert name in browser.find_element("id", "clients").text
+
+
+def test_suspicious_clients_with_the_evidence(browser: Any, served: Path) -> None:
+    opened(browser, served / "report.html")
+    told = browser.find_element("id", "attention").text
+    screening = {entry["client"]: entry for entry in read_json(served / "screening.json")}
+    assert {name for name, entry in screening.items() if entry["left_out"]} == {"eve", "trent"}
+    assert "learnt from 4 clients" in browser.find_element("class name", "headline").text
+    assert "2 clients were left out as suspicious" in browser.find_element("tag name", "body").text
+    assert "eve suspicious, left out\nIt puts every image, or all it is surest of, into one class" in told
+    assert "trent suspicious, left out\nIt sent the same predictions as alice." in told
+    agreement = screening["trent"]["evidence"]["everywhere"], screening["trent"]["evidence"]["usual_everywhere"]
+    row = browser.find_element("css selector", "[aria-label='Evidence on trent'] tbody tr").text
+    assert row == f"agreement with the others beyond chance {agreement[0]:.2f} {agreement[1]:.2f}"
+    assert "trust; below 0.5 it is left out 0.00 1.00" in told
+    # From the client to the images on which it said something else, and to a vote that did not count.
+    evidence = read_json(served / "evidence.json")
+    for sample in evidence["samples"]:  # those shown as voters in the first iteration are those that were counted
+        assert sum(vote[4] <= 1 for vote in sample["votes"]) == sample["voters"][0]
+    browser.find_element("css selector", "[data-client='4']").click()
+    label = [s["labels"][-1] if s["labels"][-1] >= 0 else s["mixture"][0] for s in evidence["samples"]]
+    assert visible(browser) == [i for i, c in enumerate(label) if c != 3]
+    row = browser.find_element("xpath", "//div[@id='detail']//tr[th='eve']").text
+    assert row.split() == ["eve", "3", "100.0", "%", "0.0", "%", "50.0", "%", "left", "out"]  # C² is capped
+    choose(browser, client="4", stance="votes")
+    assert visible(browser) == []

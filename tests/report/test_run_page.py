@@ -1,6 +1,8 @@
 """report.html in a real browser: what it shows, that it works, and that everybody can use it."""
 
+import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,11 +144,31 @@ def test_the_keyboard_reaches_everything(browser: Any, looked_at: Path) -> None:
     assert second != first and second.get_attribute("aria-pressed") == "true"
 
 
+def printed(browser: Any, page: Path) -> bytes:
+    """The page as a PDF on A4, as the browser's print dialog makes it."""
+    opened(browser, page, "dark")
+    paper = {"paperWidth": 8.27, "paperHeight": 11.69}
+    return base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", paper)["data"])
+
+
 def test_it_prints(browser: Any, looked_at: Path) -> None:
-    opened(browser, looked_at / "report.html")
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    pdf = printed(browser, looked_at / "report.html")
+    assert pdf.startswith(b"%PDF") and 3 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 8
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": dark})
+    width = {"width": 720, "height": 1000, "deviceScaleFactor": 1, "mobile": False}  # A4 less its margins
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", width)
     try:
-        assert not browser.find_element("id", "filters").is_displayed()
-        assert browser.find_element("id", "cost").is_displayed()
+        for gone in ("#filters", "nav"):
+            assert not browser.find_element("css selector", gone).is_displayed()
+        for part in ("data", "clients", "iterations", "why", "classes", "cost", "again"):
+            assert browser.find_element("id", part).is_displayed()
+        colours = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
+        assert browser.execute_script(colours) == ["rgb(29, 33, 38)", "rgb(255, 255, 255)"]  # also from the dark theme
+        clipped = (
+            "return [...document.querySelectorAll('.scroll, .grid, pre')].filter(e => getComputedStyle(e).overflowY "
+            "!== 'visible' || e.scrollHeight > e.clientHeight + 1).map(e => e.getAttribute('aria-label'))"
+        )
+        assert browser.execute_script(clipped) == []  # paper cannot be scrolled
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

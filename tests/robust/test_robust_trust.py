@@ -1,5 +1,7 @@
 """Agreement and trust against obvious references, and who is left out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from fedol.errors import InputError
 from fedol.robust.agreement import LEAST, Opinions, agreement, confidence_agreement
 from fedol.robust.attacks import ATTACKS, attacked
-from fedol.robust.trust import THRESHOLD, judge
+from fedol.robust.trust import THRESHOLD, Evidence, judge
 from fedol.seeding import numpy_generator
 
 SAMPLES, CLASSES = 1000, 20
@@ -78,7 +80,7 @@ def test_liars_are_found_and_only_they(name: str, count: int, skew: bool) -> Non
     assert sorted(verdict.excluded) == list(range(count))
     for k in verdict.excluded:
         assert verdict.evidence[k].trust < THRESHOLD
-        assert verdict.evidence[k].sentence() != "It agrees with the others."
+        assert verdict.evidence[k].sentence(list("abcdefghij")) != "It agrees with the others."
 
 
 def test_an_adaptive_attacker_passes_but_must_mostly_tell_the_truth() -> None:
@@ -128,3 +130,12 @@ def test_what_cannot_be_judged_is_refused() -> None:
         Opinions.of([torch.full((4, 2), 0.5), torch.full((4, 3), 1 / 3)])
     with pytest.raises(InputError, match="did you mean 'constant'"):
         attacked("constnat", crowd(1))
+
+
+def test_what_could_not_be_compared_is_not_in_the_sentence() -> None:
+    unknown = Evidence(0.01, float("nan"), 0.3, False, False, None, 0.77, 1.0)
+    assert unknown.sentence(["a"]) == (
+        "It agrees too little with the others beyond chance: 0.01 (usual: 0.77) on all images."
+    )
+    known = replace(unknown, surest=0.1)
+    assert known.sentence(["a"]).endswith("on all images, 0.10 (usual: 1.00) on those it is surest of.")

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from fedol.federation.scheme import Scheme
 from fedol.files import write_atomically
 from fedol.runs import RunFolder
 from fedol.training import OnEpoch
+from fedol.watching import watched
 
 if TYPE_CHECKING:
     from flwr.app import Context
@@ -61,18 +63,25 @@ def _simulate(job: dict[str, Any], clients: Sequence[int], folder: RunFolder, cp
     from fedol.federation.flower.exchange import Exchange
 
     failed: dict[int, str] = {}
-    broken = Event()
+    broken, caller = Event(), copy_context()
     client_app, server_app = ClientApp(), ServerApp()
     client_app.train()(train)
 
     @server_app.main()
     def collect(grid: Grid, context: Context) -> None:
-        exchange, answered = Exchange(grid, {"job": json.dumps(job)}), 0
-        while answered < len(clients) and not broken.is_set():
-            for _, answer in exchange.look():
-                answered += 1
-                _keep(answer, folder, failed)
-            time.sleep(POLL)
+        exchange = Exchange(grid, {"job": json.dumps(job)})
+
+        def answers() -> Iterator[dict[str, object] | str]:
+            left = len(clients)
+            while left and not broken.is_set():
+                for _, answer in exchange.look():
+                    left -= 1
+                    yield answer
+                time.sleep(POLL)
+
+        # This is a thread of Flower's; who watches is known in the caller's.
+        for answer in caller.run(watched, answers(), "on Ray", len(clients)):
+            _keep(answer, folder, failed)
 
     shares: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus}
     with _quiet():

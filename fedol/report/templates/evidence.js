@@ -17,7 +17,7 @@ const label = (sample) => {
   const last = sample.labels.at(-1);
   return last === undefined || last < 0 ? sample.mixture[0] : last;
 };
-const mayVote = (vote) => evidence.iterations === 0 || vote[4] <= evidence.iterations;
+const mayVote = (vote) => vote[4] <= evidence.iterations;
 const facts = evidence.samples.map((sample) => ({
   label: label(sample),
   disagree: new Set(sample.votes.filter(mayVote).map((vote) => vote[0])).size > 1,
@@ -66,6 +66,13 @@ function filter() {
 form.addEventListener("input", filter);
 form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("reset", () => setTimeout(filter));
+// From a client to look at, to what it said.
+for (const link of document.querySelectorAll("[data-client]")) link.addEventListener("click", () => {
+  form.reset();
+  form.elements.client.value = link.dataset.client;
+  form.elements.stance.value = "against";
+  filter();
+});
 
 // Arrow keys go from image to image.
 grid.addEventListener("keydown", (event) => {
@@ -101,7 +108,7 @@ function show(position) {
       element("td", { class: "n" }, share(sure)), element("td", { class: "n" }, element("span", { class: "weight" }, bar, share(weight)))];
     if (evidence.iterations) {
       cells.push(element("td", { class: "n" }, share(trust)));
-      cells.push(element("td", { class: "n" }, since > evidence.iterations ? "never" : String(since)));
+      cells.push(element("td", { class: "n" }, evidence.left_out.includes(evidence.clients[k]) ? "left out" : since > evidence.iterations ? "never" : String(since)));
     }
     body.append(element("tr", c === facts[position].label ? { class: "with" } : {}, ...cells));
   });

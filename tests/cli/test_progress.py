@@ -1,0 +1,127 @@
+"""Every command that may take long shows what it is doing and the time left; scripts see nothing of it."""
+
+import io
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from test_feel import on_terminal
+
+from fedol import Task
+from fedol.cli import main
+from fedol.federation.roster import Roster
+from fedol.report.progress import LiveProgress
+from fedol.report.roster import RosterView
+from fedol.watching import watched, watching
+
+
+@pytest.fixture(scope="module")
+def place(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run, a task, images and a benchmark's folder to give commands to."""
+    image = pytest.importorskip("PIL.Image", reason="needs the package pillow")
+    folder = tmp_path_factory.mktemp("place")
+    shutil.copytree(finished, folder / "run")
+    rng = np.random.default_rng(0)
+    np.save(folder / "public.npy", rng.integers(0, 255, (20, 1, 8, 8), dtype=np.uint8))
+    for number in range(40):
+        (folder / "images" / "ab"[number % 2]).mkdir(parents=True, exist_ok=True)
+        pixels = rng.integers(0, 255, (8, 8), dtype=np.uint8)
+        image.fromarray(pixels).save(folder / "images" / "ab"[number % 2] / f"{number}.png")
+    return folder
+
+
+CLASSES = ",".join("0123456789")
+PREDICT = "client predict task --model run/model.safetensors --out alice.fedol"
+COST = "bench cost --preset quick --clients 2 --out bench"
+ONE = "bench one-round --preset quick --clients 2 --public 50 --partitions iid --methods local --out bench --dry-run"
+LOOPS = {
+    f"task new task --public public.npy --classes {CLASSES}": set(),
+    "task new other --public images --classes a,b": {("reading images", 40)},
+    PREDICT: {("predicting", 1)},
+    "predict run images": {("reading images", 40), ("predicting", 1)},
+    "partition --dataset images --clients 2 --partition iid --public 2": {("reading images", 40)},
+    "export run --onnx model.onnx": {("exporting", 3)},
+    "attack alice.fedol --attack random --out hostile": {("reading files", 1), ("writing files", 1)},
+    "audit run --clients 2 --shadows 2": {("clients", 2), ("predicting", 2)},
+    "doctor": {("measuring", 1)},
+    COST: {("methods", 15)},
+    ONE: {("planning", 1)},
+    "bench report bench": {("reading cells", 0)},
+    "run --clients 2 --public 60 --width 4 --epochs 1 --iterations 2 --device cpu --out new": {
+        ("evaluating", 2),
+        ("examining", 2),
+        ("iterations", 2),
+        ("reading files", 2),
+    },
+}
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, int | None]]:
+    """The loops that were in view of the progress bars."""
+    found: set[tuple[str, int | None]] = set()
+    follow = LiveProgress._follow
+
+    def recorded(self: LiveProgress, parts: Iterable[Any], what: str, count: int | None) -> Iterator[Any]:
+        found.add((what, count))
+        return follow(self, parts, what, count)
+
+    monkeypatch.setattr(LiveProgress, "_follow", recorded)
+    return found
+
+
+@pytest.mark.parametrize("command", LOOPS, ids=lambda command: " ".join(command.split()[:2]))
+def test_long_loops_are_in_view(
+    command: str, place: Path, seen: set[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sys, "argv", ["fedol", *command.split()])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code, capsys.readouterr().err
+    assert LOOPS[command] <= seen
+    assert capsys.readouterr().err == ""  # not a terminal
+
+
+def test_a_bar_moves_and_tells_the_time_left() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100)
+    with LiveProgress(console) as progress:
+        assert list(watched("abc", "looking")) == ["a", "b", "c"]
+        for part in watched(iter("abcd"), "counting", 4):
+            if part == "c":
+                progress._progress.refresh()
+    assert "counting" in out.getvalue() and "2/4" in out.getvalue() and "00:0" in out.getvalue()
+
+
+def test_where_nobody_watches_a_loop_is_a_loop() -> None:
+    parts = [1, 2]
+    assert watched(parts, "anything") is parts
+    with watching(lambda parts, what, count: [(what, count)]):
+        assert watched(parts, "anything") == [("anything", 2)]  # type: ignore[comparison-overlap]
+    assert watched(parts, "anything") is parts
+
+
+def test_a_terminal_sees_it_unless_it_asks_not_to(place: Path) -> None:
+    run = str(place / "run")
+    shown = on_terminal(["export", run, f"--onnx={place / 'one.onnx'}"])
+    assert "exporting" in shown and "/3" in shown
+    assert on_terminal(["export", run, f"--onnx={place / 'two.onnx'}", "--quiet"]) == ""
+    assert on_terminal(["export", run, f"--onnx={place / 'six.onnx'}", "--json"]).strip().startswith("{")
+
+
+def test_a_server_that_waits_tells_how_long() -> None:
+    task = Task.of(np.zeros((4, 1, 8, 8), np.uint8), ["a", "b"], "waiting")
+    for deadline, told in ((7000.0, True), (None, False)):
+        out = io.StringIO()
+        with RosterView(Console(file=out, force_terminal=True, width=100), task, 3, deadline=deadline) as view:
+            view.show(Roster(time.time()), {})
+        assert "0 of 3 clients are in" in out.getvalue()
+        assert bool(re.search(r"are in, 1:56:\d\d left", out.getvalue())) == told

@@ -98,11 +98,11 @@ def main() -> None:
             with changed():
                 results.append({"work": work, "variant": variant, "ms_per_step": milliseconds(models, width)})
             print(results[-1], flush=True)
+            if options.json:  # after every line: a lease may end before the last one
+                settings = {"device": torch.cuda.get_device_name(), "batch": BATCH}
+                write(options.json, seed=SEED, settings=settings, results=results)
     rows = [[r["work"], r["variant"], f"{r['ms_per_step']:.3f}"] for r in results]
     table(["work", "variant", "ms per step and model"], rows)
-    if options.json:
-        settings = {"device": torch.cuda.get_device_name(), "batch": BATCH}
-        write(options.json, seed=SEED, settings=settings, results=results)
 
 
 if __name__ == "__main__":

@@ -201,6 +201,10 @@ def main() -> None:
                     row["share_of_matrix_rate"] = row["steady"] * flops / limits["matrix_flops_per_s"]
                 results.append({"width": width, "work": work, "version": version, **row})
                 print(width, work, version, {key: round(value, 3) for key, value in row.items()}, flush=True)
+            if options.json:  # after every work: a lease may end before the last one
+                name = torch.cuda.get_device_name() if cuda else "cpu"
+                settings = {"device": name, "epochs": epochs, "ceilings": limits}
+                write(options.json, seed=SEED, settings=settings, results=results)
     table(
         ["width", "work", "version", "time", "images/s all in", "ratio", "images/s steady", "ratio", "of matrix rate"],
         [
@@ -210,10 +214,6 @@ def main() -> None:
             for r in results
         ],
     )  # fmt: skip
-    if options.json:
-        name = torch.cuda.get_device_name() if cuda else "cpu"
-        settings = {"device": name, "epochs": epochs, "ceilings": limits}
-        write(options.json, seed=SEED, settings=settings, results=results)
 
 
 if __name__ == "__main__":

@@ -1,60 +1,43 @@
 """Hostile clients on real predictions: every attack, 1, 3 and 4 of 10 clients, every method.
 
     python benchmarks/robustness.py --json benchmarks/results/robustness.json
+    python benchmarks/robustness.py --held-out 7 8 9 --cifar DATA --draws 1 \
+        --json benchmarks/results/robustness-held-out.json
 
-Ten clients' predictions on 5,000 CIFAR-100 images in each of four federations. Attackers know everyone's predictions;
-which clients they are is drawn ``--draws`` times. Printed per attack is the accuracy (labels are only used here, to
-score) minus that of literal FedOL without the attacking clients: of Algorithm 1's pseudo-labels at rho = 0.1, and of
-the λ mixture. Other methods have one target; the difference is to the same method without the attacking clients.
-"caught" and "false" count the attackers and the honest clients that our screening leaves out.
+Ten clients' predictions on 5,000 CIFAR-100 images in each of four federations, on which the screening's thresholds were
+set; or, with ``--held-out`` and seeds, clients trained here that nothing was tuned on (``federations.py``). Attackers
+know everyone's predictions; which clients they are is drawn ``--draws`` times. Printed per attack is accuracy (labels
+are only used here, to score) minus that of literal FedOL without the attacking clients: of Algorithm 1's pseudo-labels
+at rho = 0.1, and of the λ mixture. Other methods have one target; the difference is to the same method without the
+attacking clients. "caught" and "false" count the attackers and the honest clients that our screening leaves out.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from _record import table, write
+from federations import Federation, simulated, stored
 from torch import Tensor
 
 from fedol import methods
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
 from fedol.methods.fedol import FedOL
+from fedol.robust.agreement import Opinions
 from fedol.robust.attacks import ATTACKS, attacked
 from fedol.robust.defence import DEFAULT, DEFENCES, Defence
 from fedol.robust.screening import screen
+from fedol.robust.trust import judge
 from fedol.seeding import derive, numpy_generator
 
 PREDICTIONS = Path(__file__).resolve().parents[2] / "shared" / "data" / "predictions"
 OTHERS = ("feddf", "fedhkt", "mine")
 STEPS = 10  # of Weiszfeld's iteration
-
-
-@dataclass(frozen=True)
-class Federation:
-    """One file: all clients' honest probabilities, and the labels that only scoring sees."""
-
-    name: str
-    clients: list[Tensor]
-    truth: Tensor
-
-    def score(self, labels: Tensor) -> float:
-        """Percent right of the labels that there are."""
-        return 100 * (labels == self.truth)[labels >= 0].double().mean().item()
-
-
-def federations(folder: Path) -> Iterator[Federation]:
-    for file in sorted(folder.glob("*.npz")):
-        with np.load(file) as arrays:
-            logits = torch.from_numpy(arrays["public_logits"].astype(np.float32))
-            truth = torch.from_numpy(arrays["public_labels"].astype(np.int64))
-        yield Federation(file.stem, list(logits.softmax(2)), truth)
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # of trust: how many honest clients a stricter one would cost
 
 
 def fedol(federation: Federation, clients: list[Tensor], defence: str) -> dict[str, Any]:
@@ -135,18 +118,50 @@ def clean(federation: Federation) -> dict[str, Any]:
             **{kind: literal[kind] - found[kind] for kind in ("pseudo_labels", "mixture")},
             "false_alarms": len(found["left_out"]),
         }
-    return {"federation": federation.name, "literal": literal, "cost": costs}
+    opinions = Opinions.of(federation.clients)
+    stricter = {str(threshold): len(judge(opinions, threshold).excluded) for threshold in THRESHOLDS}
+    return {"federation": federation.name, "literal": literal, "cost": costs, "false_alarms_at_threshold": stricter}
+
+
+def kind(name: str) -> str:
+    """A federation's name without its seed."""
+    return name.split(" seed ")[0]
+
+
+def by_kind(without: list[dict[str, Any]], cells: list[dict[str, Any]]) -> None:
+    """Per kind of federation what trust costs without attackers, and what three of ten can do."""
+    rows = []
+    for name in dict.fromkeys(kind(found["federation"]) for found in without):
+        clean_ones = [found["cost"][DEFAULT] for found in without if kind(found["federation"]) == name]
+        here = [c for c in cells if kind(c["federation"]) == name and len(c["attackers"]) == 3]
+        plain = [c for c in here if c["attack"] != "adaptive"]
+        lost = [f"{min(c['change'][f'ours, {k}'] for c in plain):.1f}" for k in ("pseudo_labels", "mixture")]
+        rows.append(
+            [
+                name,
+                str(sum(c["false_alarms"] for c in clean_ones)),
+                *(f"{max(c[k] for c in clean_ones):.2f}" for k in ("pseudo_labels", "mixture")),
+                f"{sum(c['caught'] for c in plain)}/{3 * len(plain)}",
+                str(sum(c["false_alarms"] for c in plain)),
+                *lost,
+            ]
+        )
+    print("\nPer federation: nobody attacks, and 3 of 10 do (all attacks but the adaptive one; the worst change)")
+    table(["federation", "left out", "cost: labels", "mixture", "caught", "false", "labels", "mixture"], rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--predictions", type=Path, default=PREDICTIONS)
+    parser.add_argument("--held-out", type=int, nargs="+", help="seeds of federations to train in their place")
+    parser.add_argument("--cifar", help="the folder of CIFAR-100, for more of these")
     parser.add_argument("--draws", type=int, default=2)
     parser.add_argument("--attackers", type=int, nargs="+", default=[1, 3, 4])
     parser.add_argument("--attacks", nargs="+", default=list(ATTACKS))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    everyone = list(federations(options.predictions))
+    made = simulated(options.held_out, options.cifar) if options.held_out else stored(options.predictions)
+    everyone = list(made)
     if not everyone:
         raise SystemExit(f"No .npz files in {options.predictions}; give their folder with --predictions.")
     without = [clean(federation) for federation in everyone]
@@ -168,6 +183,7 @@ def main() -> None:
             alarms = sum(entry["false_alarms"] for entry in found)
             row = [f"{attack:10}", f"{caught}/{count * len(found)}".rjust(6), str(alarms).rjust(5)]
             print("  ".join([*row, *(f"{v:.1f}".rjust(len(n)) for v, n in zip(low, names, strict=True))]), flush=True)
+    by_kind(without, cells)
     if options.json:
         settings = {"draws": options.draws, "federations": [f.name for f in everyone], "defence": DEFAULT}
         write(options.json, seed=0, settings=settings, results={"clean": without, "attacked": cells})

@@ -14,7 +14,8 @@ from typing import Any
 from fedol import methods
 from fedol.codecs import DEFAULT, find
 from fedol.errors import InputError, unknown
-from fedol.methods import Distillation
+from fedol.methods import LOCAL, PARAMETER_METHODS, Distillation
+from fedol.robust.defence import NONE, Defence
 from fedol.training import Recipe
 
 # A model is a name or, from Python, a class or function of yours.
@@ -59,6 +60,7 @@ class RunConfig(Settings):
     width: int = 16
     codec: str = DEFAULT  # of the clients' uploads
     method: str = "fedol"
+    defence: str = NONE  # against clients that lie; simulated ones do not, so the default is the paper's method
     iterations: int = 10
     tau: float = 0.2
     rho: float = 0.1
@@ -97,6 +99,8 @@ class RunConfig(Settings):
             raise InputError(f"clients and width must be at least 1, but are {self.clients} and {self.width}.")
         if self.method not in methods.names():
             raise unknown("method", self.method, methods.names())
+        if self.defence != NONE and self.method in UNDEFENDED:
+            raise InputError(f"Defences judge what clients predict; '{self.method}' has no such clients: defence none.")
         if not 0 <= self.mu < float("inf"):
             raise InputError(f"mu must be a finite number of at least 0, but is {self.mu}.")
         _ = self.recipe, self.distillation  # what they refuse is refused now
@@ -115,7 +119,8 @@ class RunConfig(Settings):
         """How the server learns."""
         epochs = self.epochs if self.server_epochs is None else self.server_epochs
         recipe = replace(self.recipe, epochs=epochs, patch=self.patch, average=self.average)
-        return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe)
+        defence = Defence.parse(self.defence)
+        return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe, defence)
 
 
 def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
@@ -130,7 +135,8 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
         raise InputError(f"The setting 'client_models' must be a list of models, but is {models!r}.")
 
 
-_WORDS = ("dataset", "data_dir", "partition", "method", "schedule", "patch", "device")
+UNDEFENDED = (LOCAL, "fedkt", *PARAMETER_METHODS)  # methods in which the server hears no predictions
+_WORDS = ("dataset", "data_dir", "partition", "method", "defence", "schedule", "patch", "device")
 _NUMBERS: dict[str, Any] = {
     **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "development", "seed"), int),
     "server_epochs": int | None,

@@ -52,6 +52,7 @@ def test_every_setting_counts_in_the_hash() -> None:
     other |= {
         "parameter_model": "mlp",
         "method": "feddf",
+        "defence": "trust",
         "codec": "float32",
         "server_epochs": 3,
         "rho": 0.5,

@@ -34,12 +34,13 @@ def audit(
     Examples: fedol audit runs/quick
               fedol audit --task task --model mine.safetensors --data my.npz --epochs 50
     """
-    from fedol.privacy import audit as auditing
+    from fedol.privacy.audit import audit as attack
+    from fedol.privacy.findings import run_audit, words
     from fedol.report.progress import LiveProgress
 
     if run is not None:
         with LiveProgress(quiet=as_json) as progress:
-            found = auditing.run_audit(run, clients, codec, shadows, progress.epoch)
+            found = run_audit(run, clients, codec, shadows, progress.epoch)
     else:
         from fedol.federation.client import client_data
         from fedol.federation.taskfolder import TaskFolder
@@ -55,12 +56,12 @@ def audit(
         how = codec or folder.task.codec
         with LiveProgress(quiet=as_json) as progress:
             told = progress.epoch
-            one = auditing.audit(load(model), members, others, images, recipe, how, shadows, seed or 0, told)
+            one = attack(load(model), members, others, images, recipe, how, shadows, seed or 0, told)
         found = {"clients": [{"client": model.stem, "samples": len(members), **one}]}
     if as_json:
         print(json.dumps(found, indent=1))
         return
     for client in found["clients"]:
         print(f"Client {client['client']}, trained on {client['samples']:,} images; sent as {client['codec']}:")
-        for line in auditing.words(client):
+        for line in words(client):
             print(f"  {line}")

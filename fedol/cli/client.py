@@ -56,6 +56,7 @@ def fit(
     options = given({"width": width, "seed": seed, "device": device})
     from fedol.federation.client import client_fit
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.privacy.guarantee import Guarantee
     from fedol.privacy.training import Budget
     from fedol.report.progress import LiveProgress
     from fedol.training import Recipe
@@ -74,7 +75,7 @@ def fit(
         f"{out}: trained on {result['samples']:,} images, {100 * result['accuracy']:.1f} % right on your test images."
     )
     if result["privacy"]:
-        print(f"Private: epsilon {result['privacy']['epsilon']:.3g}, delta {result['privacy']['delta']:.3g}.")
+        print(f"Private: {Guarantee(**result['privacy'])}")
 
 
 @app.command()
@@ -116,4 +117,6 @@ def predict(
     if as_json:
         print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written}))
     elif not quiet:
+        if knowledge.privacy or release:
+            print(f"Privacy: {knowledge.privacy or 'no formal guarantee.'}")
         print(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")

@@ -47,6 +47,13 @@ def run(
             help="fedol, fedol+, pooled, feddf, fedhkt, fedet, mine, fedkt, fedavg, fedprox, local or a variant."
         ),
     ] = None,
+    defence: Annotated[
+        str | None,
+        typer.Option(
+            help="Against clients that lie, as in serve and distill: trust,exact,cap, also floor. The default here is "
+            "none, the paper's method: simulated clients are honest."
+        ),
+    ] = None,
     iterations: Annotated[int | None, typer.Option(help="Iterations of voting and training.")] = None,
     tau: Annotated[float | None, typer.Option(help="Weight of the pseudo-labels (Eq. 7).")] = None,
     rho: Annotated[float | None, typer.Option(help="Share of samples a model votes on in the first iteration.")] = None,
@@ -96,6 +103,7 @@ def run(
     from fedol.federation.simulation import run as simulate
     from fedol.report.board import BoardLog
     from fedol.report.progress import LiveProgress
+    from fedol.report.server import suspicions
     from fedol.report.tables import history_table, run_table
 
     settings = configure(preset, config, given(options))
@@ -124,6 +132,8 @@ def run(
     if result.summary["history"]:
         console.print(history_table(result.summary["history"]), "")
     console.print(run_table(result.summary), "")
+    for line in suspicions(result.summary):
+        console.print(Text(line), soft_wrap=True)
     console.print(Text(_closing(result)), soft_wrap=True)
 
 

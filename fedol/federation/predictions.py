@@ -18,6 +18,7 @@ from fedol.federation.uploads import Uploads, knowledge_files
 from fedol.knowledge import Knowledge
 from fedol.methods.fedkt import load_labels, save_labels, students
 from fedol.methods.teacher import Teacher
+from fedol.robust.screening import Screening, screen
 from fedol.seeding import derive
 from fedol.server import Architecture, ServerModel
 from fedol.training import Process, predict
@@ -58,9 +59,14 @@ class Predictions:
         """What the server hears."""
         return knowledge_files(paths, self.scenario.task)
 
+    def screening(self, paths: Sequence[Path]) -> Screening | None:
+        """The verdict on the clients, where the defence asks for one."""
+        return screen(self.uploads(paths)) if self.scenario.config.distillation.defence.trust else None
+
     def teacher(self, paths: Sequence[Path]) -> Teacher:
-        """The method, having heard every client."""
-        settings = self.scenario.config.distillation
+        """The method, having heard every client that the defence lets pass."""
+        settings, screened = self.scenario.config.distillation, self.screening(paths)
+        paths = [paths[k] for k in screened.kept] if screened else paths
         return methods.find(settings.method)(self.uploads(paths), settings)
 
     def server(

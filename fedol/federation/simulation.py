@@ -164,6 +164,7 @@ class Simulation:
             "ensemble": {"accuracy": ensemble},
             "server": None if server is None else self._describe_server(server),
             "upload_bytes_per_client": float(np.mean([client["upload_bytes"] for client in clients])),
+            "screening": self._screening(),
             "history": [self._diagnose(record) for record in history],
             "device": str(here.device),
         }
@@ -176,6 +177,13 @@ class Simulation:
             uploads = self.scheme.uploads([self.folder.knowledge(k) for k in range(self.config.clients)])
             public, truth = here.data.public, here.data.public_labels
             account_for_labels(self.folder, uploads, self.config.clients, server, public, self.config.seed, truth)
+
+    def _screening(self) -> list[dict[str, Any]]:
+        """Whom the server did not listen to, and why; judged again, because the files say the same as before."""
+        if not self.config.distillation.defence.trust or not isinstance(self.scheme, Predictions):
+            return []
+        verdict = self.scheme.screening([self.folder.knowledge(k) for k in range(self.config.clients)])
+        return verdict.as_json() if verdict else []
 
     def _describe_server(self, server: ServerModel) -> dict[str, Any]:
         test = self.scenario.data.test

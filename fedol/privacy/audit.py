@@ -8,7 +8,7 @@ classes in the same numbers, so that a client's classes alone do not give its im
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -139,52 +139,3 @@ def _shadows(
 def _variation(p: Values, q: Values) -> float:
     """Total variation: 0 where two class mixes are the same, 1 where they have no class in common."""
     return float(np.abs(p - q).sum() / 2)
-
-
-def words(found: dict[str, Any]) -> list[str]:
-    """The result as a data owner reads it."""
-    lines = []
-    for name, leak in found["membership"].items():
-        lines.append(
-            f"Membership, {name}: shown one of your images and one that is not, the attacker picks yours "
-            f"{100 * leak['auc']:.0f} % of the time (50 % is guessing). Where it may accuse 1 % of foreign images "
-            f"wrongly, it finds {100 * leak['tpr_at_1_percent']:.1f} % of yours; at 0.1 %, "
-            f"{100 * leak['tpr_at_01_percent']:.1f} %."
-        )
-        if leak["others"] < 1000:
-            lines.append(f"With {leak['others']} foreign images, 0.1 % is less than one: read that figure with care.")
-    mix = found["label_mix"]
-    lines.append(
-        f"Class mix: the file gives away how many images of each class you hold up to an error of "
-        f"{100 * mix['error']:.0f} % (guessing that all are equal: {100 * mix['error_of_guessing_evenly']:.0f} %)."
-    )
-    lines.append(
-        "Membership was tried with your images among the public ones. Where none is, nobody sees your model's "
-        "predictions on them, and this attack does not apply; the class mix always shows."
-    )
-    return lines
-
-
-def run_audit(
-    folder: Any, clients: int, codec: str | None, shadows: int, on_epoch: OnEpoch = lambda epoch: None
-) -> dict[str, Any]:
-    """The audit of a finished simulation's first clients, each against images of other clients and the test set."""
-    from fedol.config import configure
-    from fedol.federation.scenario import Scenario
-    from fedol.files import read_json
-    from fedol.runs import RunFolder
-    from fedol.server import load
-
-    if not (folder / "summary.json").exists():
-        raise FedolError(f"{folder} is no finished run of 'fedol run'.")
-    config = configure(overrides=read_json(folder / "config.json")["config"])
-    here, found = Scenario(config), []
-    for k in watched(range(min(clients, config.clients)), "clients"):
-        model = replace(load(RunFolder(folder).client_model(k)), device=here.device)
-        rest = here.data.private.take(np.setdiff1d(np.arange(len(here.data.private)), here.shares[k]))
-        others = Images(np.concatenate([here.data.test.x, rest.x]), np.concatenate([here.data.test.y, rest.y]))
-        members = here.data.private.take(here.shares[k])
-        public, how = here.data.public, codec or config.codec
-        one = audit(model, members, others, public, config.recipe, how, shadows, config.seed, on_epoch)
-        found.append({"client": k, "samples": len(members), **one})
-    return {"run": str(folder), "clients": found}

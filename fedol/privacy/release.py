@@ -38,7 +38,8 @@ def released(knowledge: Knowledge, how: str) -> Knowledge:
     if kind == "response":
         truth = math.exp(strength) / (math.exp(strength) + classes - 1)
         shift = torch.from_numpy(np.where(rng.random(samples) < truth, 0, rng.integers(1, classes, samples)))
-        guarantee = Guarantee(strength, 0.0, PUBLIC_LABEL)
+        # A promise from private training still holds, and says more: noise on top takes nothing away from it.
+        guarantee = knowledge.privacy or Guarantee(strength, 0.0, PUBLIC_LABEL)
         return replace(knowledge, log_probs=_reported((top + shift) % classes, classes, truth), privacy=guarantee)
     raise InputError(f"There is no release '{how}'; use label, noise:SIGMA or response:EPSILON.")
 

@@ -51,6 +51,7 @@ def run_view(folder: Path) -> dict[str, Any]:
         "reliability": charts.reliability(evaluation["server"]["calibration"]) if evaluation else None,
         "attention": attention(summary, evidence),
         "refused": summary.get("refused", []),
+        "promises": [client for client in summary["clients"] if client.get("privacy")],
         "costs": _costs(summary, folder),
         "recipe": recipe(summary),
     }

@@ -54,6 +54,7 @@ def server_table(summary: dict[str, Any]) -> Table:
 def remarks(summary: dict[str, Any]) -> list[str]:
     """What is known about the model, and, where it continued another, what changed."""
     lines = suspicions(summary)
+    lines += [f"{c['client']} promises privacy: {c['privacy']}" for c in summary["clients"] if c["privacy"]]
     if summary["test"]:
         lines.append(f"Accuracy on {summary['test']['samples']:,} test images: {percent(summary['test']['accuracy'])}.")
     if "changed" in summary:
@@ -73,6 +74,8 @@ def suspicions(summary: dict[str, Any]) -> list[str]:
     """Who was left out and why, and how to decide otherwise."""
     found = [entry for entry in summary["screening"] if entry["left_out"]]
     lines = [f"{entry['client']} is suspicious (trust {entry['trust']:.2f}): {entry['why']}" for entry in found]
+    unsettled = [entry for entry in summary["screening"] if entry["suspicious"] and not entry["left_out"]]
+    lines += [f"{entry['client']} was kept, but look at it: {entry['why']}" for entry in unsettled]
     if found:
         lines.append("Left out of vote and mixture; look at the report, and to hear everyone: --defence exact,cap.")
     return lines

@@ -12,13 +12,20 @@ CLOSE = 0.05  # a smaller deviation counts as this: clients that hardly differ a
 
 
 def attention(summary: dict[str, Any], evidence: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Whom the server left out (``fedol.robust``) and why, then who looks odd but was heard."""
+    """Whom the screening (``fedol.robust``) left out or could not clear and why, then who else looks odd."""
     screened = {entry["client"]: entry for entry in summary.get("screening", [])}
     found = [
-        {"client": name, "left_out": True, "reason": entry["why"], "trust": entry["trust"], "figures": _figures(entry)}
+        {
+            "client": name,
+            "left_out": entry["left_out"],
+            "reason": entry["why"],
+            "trust": entry["trust"],
+            "figures": _figures(entry),
+        }
         for name, entry in screened.items()
-        if entry["left_out"]
+        if entry["suspicious"]
     ]
+    found.sort(key=lambda entry: not entry["left_out"])
     for odd in suspicions(evidence) if evidence else []:
         if odd["client"] not in {entry["client"] for entry in found}:
             heard: dict[str, Any] = {**odd, "left_out": False, "trust": None, "figures": []}

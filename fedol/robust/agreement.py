@@ -39,21 +39,23 @@ class Opinions:
 
     vote: Tensor  # int32 [K, N]
     order: Tensor  # int32 [K, N]
+    constant: tuple[bool, ...]  # whose probabilities are the same for every image
     classes: int
 
     @classmethod
     def of(cls, predictions: Iterable[Tensor]) -> Opinions:
         """From the clients' probabilities [N, C], one after the other."""
-        votes, orders, shape = [], [], None
+        votes, orders, constant, shape = [], [], [], None
         for probs in predictions:
             shape = shape or probs.shape
             if probs.shape != shape:
                 raise InputError(f"A client predicts {list(probs.shape)}, the others {list(shape)}.")
             votes.append(probs.argmax(1).int())
+            constant.append(bool((probs == probs[:1]).all()))
             orders.append(shannon(exact(probs)).argsort(stable=True).int())
         if shape is None:
             raise InputError("There is no client to learn from; at least one client's predictions are needed.")
-        return cls(torch.stack(votes), torch.stack(orders), shape[1])
+        return cls(torch.stack(votes), torch.stack(orders), tuple(constant), shape[1])
 
     @property
     def sure(self) -> int:

@@ -25,11 +25,12 @@ class Screening:
         return [k for k in range(len(self.clients)) if k not in self.verdict.excluded]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """One entry per client: whether it is left out, its trust, the numbers behind it and a sentence."""
+        """One entry per client: whether it is left out, or for a person to look at, its trust, and the evidence."""
         return [
             {
                 "client": name,
                 "left_out": k in self.verdict.excluded,
+                "suspicious": k in self.verdict.excluded or evidence.unsettled,
                 "trust": _number(evidence.trust),
                 "why": evidence.sentence(self.clients),
                 "evidence": {key: _number(value) for key, value in asdict(evidence).items()},

@@ -7,68 +7,35 @@ over the middle client's, the lower of two: on all images, and on those it is su
 while it is below ``THRESHOLD``; then all are judged again without it, because a liar also lowers what its
 honest neighbours reach. Fewer than half may go: beyond that there is no saying who the liars are.
 
-Three ways to dodge the comparison are caught by themselves: to be sure exactly where everyone else is unsure
-(``CONTRARY``, and far from everyone); to put all one is sure of into one class, far more than its fair share, so that
-nothing is left to compare; and to send another's predictions again (``COPY``), so that one liar is a crowd.
+That argument needs a client to be comparable with **most** of the others: of three that share its classes, two may be
+the liars. Where clients hold few classes each, most pairs have too little in common, and then nobody is judged: an
+honest client with rare classes cannot be told from a liar there, and to lose it costs more than most lies.
+
+Four ways to dodge the comparison are caught by themselves: to say the same of every image; to be sure exactly where
+everyone else is unsure (``CONTRARY``, and far from everyone); to put all one is sure of into one class, far more than
+its fair share, so that nothing is left to compare; and to send another's predictions again (``COPY``), so that one liar
+is a crowd. The second counts against a client that can be compared, the third where the others can: honest clients of
+few classes do both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fedol.robust.agreement import Matrix, Opinions, agreement, confidence_agreement
+from fedol.robust.evidence import THRESHOLD, Evidence
 
-THRESHOLD = 0.5
+AGREED = 0.2  # what the best quarter of clients reach, unless clients hardly agree at all and there is no yardstick
 CONTRARY = -0.15
 UNLIKELY = 4.0  # robust standard deviations below the others that a contrary client also is
-PEERS = 3  # others that a client must be comparable with: the median of two is no median
+PEERS = 3  # others that a client must be comparable with at least: the median of two is no median
 FAIR = 2.0  # times its fair share that a single class may take of the images a client is surest of
 COPY = 0.99  # share of equal classes, and rank correlation of entropies, beyond which two clients are one: models that
 # were trained apart can agree on nearly every class of an easy task, but not on how sure they are of which image
 FEWEST = 4  # clients: of three, one liar and one honest outlier look alike
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What speaks for or against a client: its median agreement with the others, and the middle client's."""
-
-    everywhere: float  # NaN: it could agree with nobody on enough images
-    surest: float
-    confidence: float  # rank correlation of its entropies with the others'
-    contrary: bool  # that is negative, as nobody else's
-    one_class: bool  # all it is surest of is one class, beyond its fair share
-    copy_of: int | None  # an earlier client that sent the same
-    usual_everywhere: float
-    usual_surest: float
-
-    @property
-    def trust(self) -> float:
-        """1 for a usual client, 0 for one that agrees by chance only."""
-        shares = [self.everywhere / self.usual_everywhere, self.surest / self.usual_surest]
-        known = [share for share in shares if np.isfinite(share)]
-        dodging = self.one_class or self.contrary or self.copy_of is not None
-        return 0.0 if dodging else min(known, default=1.0)
-
-    def sentence(self, clients: Sequence[str]) -> str:
-        """Why it is suspicious, or that it is not; ``clients`` are everyone's names."""
-        if self.copy_of is not None:
-            return f"It sent the same predictions as {clients[self.copy_of]}."
-        if self.one_class:
-            return "It puts every image, or all it is surest of, into one class: nothing can be learnt from that."
-        if self.contrary:
-            return f"It is sure where the others are unsure (rank correlation {self.confidence:.2f})."
-        if self.trust >= THRESHOLD:
-            return "It agrees with the others."
-        figures = (
-            (self.everywhere, self.usual_everywhere, "on all images"),
-            (self.surest, self.usual_surest, "on those it is surest of"),
-        )
-        known = [f"{own:.2f} (usual: {usual:.2f}) {where}" for own, usual, where in figures if np.isfinite(own)]
-        return f"It agrees too little with the others beyond chance: {', '.join(known)}."
 
 
 @dataclass(frozen=True)
@@ -79,7 +46,7 @@ class Verdict:
     excluded: tuple[int, ...]
 
 
-def judge(opinions: Opinions) -> Verdict:
+def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
     """The verdict on all clients."""
     matrices = agreement(opinions, False), agreement(opinions, True), confidence_agreement(opinions)
     one_class, copy_of = _one_class(opinions), _copies(opinions, matrices[2])
@@ -89,13 +56,26 @@ def judge(opinions: Opinions) -> Verdict:
     while True:
         among = np.ix_(kept, kept)
         everywhere, surest, confidence = (_medians(matrix[among]) for matrix in matrices)
-        usual, contrary = (_median(everywhere), _median(surest)), _contrary(confidence)
+        usual, contrary = (_usual(everywhere), _usual(surest)), _contrary(confidence)
+        straight = [k for k in kept if not one_class[k]]  # the others are no peers to compare with, either
+        figures = sum(_medians(matrix[np.ix_(straight, straight)]) for matrix in matrices[:2])
+        comparable = bool(np.isfinite(figures).sum() >= 0.5 * len(straight) > 0)
         for place, k in enumerate(kept):
-            figures = float(everywhere[place]), float(surest[place]), float(confidence[place])
-            evidence[k] = Evidence(*figures, bool(contrary[place]), bool(one_class[k]), copy_of[k], *usual)
+            evidence[k] = Evidence(
+                everywhere=float(everywhere[place]),
+                surest=float(surest[place]),
+                confidence=float(confidence[place]),
+                contrary=bool(contrary[place]),
+                constant=opinions.constant[k],
+                one_class=bool(one_class[k]),
+                copy_of=copy_of[k],
+                usual_everywhere=usual[0],
+                usual_surest=usual[1],
+                others_comparable=comparable,
+            )
         # Copies first: while one liar is a crowd, nobody's median means anything.
         worst = min(kept, key=lambda k: (copy_of[k] is None, evidence[k].trust))
-        if clients < FEWEST or len(excluded) >= (clients - 1) // 2 or evidence[worst].trust >= THRESHOLD:
+        if clients < FEWEST or len(excluded) >= (clients - 1) // 2 or evidence[worst].trust >= threshold:
             return Verdict(tuple(evidence[k] for k in range(clients)), tuple(excluded))
         kept.remove(worst)
         excluded.append(worst)
@@ -127,7 +107,14 @@ def _contrary(confidence: Matrix) -> npt.NDArray[np.bool_]:
 
 
 def _medians(matrix: Matrix) -> Matrix:
-    return np.array([_median(row, PEERS) for row in matrix])
+    most = (len(matrix) - 1) // 2 + 1  # of the others
+    return np.array([_median(row, max(PEERS, most)) for row in matrix])
+
+
+def _usual(figures: Matrix) -> float:
+    """The middle client's figure, where it says anything."""
+    middle, known = _median(figures), figures[np.isfinite(figures)]
+    return middle if middle > 0 and np.quantile(known, 0.75) >= AGREED else float("nan")
 
 
 def _median(values: Matrix, least: int = 1) -> float:

@@ -10,7 +10,8 @@ import torch
 
 import fedol
 from fedol.errors import InputError
-from fedol.privacy.audit import audit, run_audit
+from fedol.privacy.audit import audit
+from fedol.privacy.findings import run_audit
 from fedol.privacy.membership import Leakage, confidence, likelihood_ratio
 from fedol.training import Recipe
 
@@ -97,3 +98,61 @@ def test_too_few_foreign_images_are_refused(trained: Path) -> None:
     few = Images(np.zeros((2, 1, 8, 8), np.uint8), np.zeros(2, np.int64))
     with pytest.raises(InputError, match="at least 10"):
         audit(model, few, few, few.x, Recipe(1, 32))
+
+
+@pytest.fixture(scope="module")
+def owner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data owner's folder: the task that was sent, own data with test images apart, and a model trained too long."""
+    from fedol.data import load
+    from fedol.federation.client import client_fit
+    from fedol.federation.taskfolder import TaskFolder
+    from fedol.task import Task
+
+    out, digits = tmp_path_factory.mktemp("owner"), load("digits")
+    task = Task.of(digits.train.x[:200], digits.classes)
+    TaskFolder.create(out / "task", task, digits.train.x[:200])
+    parts = {"train": slice(200, 400), "test": slice(400, 1000)}
+    arrays = {f"{name}_{axis}": getattr(digits.train, axis)[part] for name, part in parts.items() for axis in "xy"}
+    np.savez(out / "mine.npz", **arrays)
+    client_fit(task, str(out / "mine.npz"), "cnn", out / "mine.safetensors", Recipe(60, 32), device="cpu")
+    return out
+
+
+def spoken(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    from fedol.cli import main
+
+    before, sys.argv = sys.argv, ["fedol", "audit", *map(str, arguments)]
+    try:
+        with pytest.raises(SystemExit) as end:
+            main()
+    finally:
+        sys.argv = before
+    heard = capsys.readouterr()
+    return int(end.value.code or 0), heard.out, " ".join(heard.err.split())
+
+
+def test_a_data_owner_audits_one_model(owner: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = ("--task", owner / "task", "--model", owner / "mine.safetensors", "--data", owner / "mine.npz")
+    recipe = ("--epochs", 60, "--batch-size", 32, "--shadows", 4, "--seed", 1)
+    code, out, _ = spoken(capsys, *mine, *recipe, "--json")
+    (client,) = json.loads(out)["clients"]
+    assert code == 0 and client["client"] == "mine" and client["samples"] == 200
+    leaks = client["membership"]
+    assert leaks["threshold"]["members"] == leaks["threshold"]["others"] == 200
+    assert leaks["likelihood ratio"]["auc"] > leaks["threshold"]["auc"] > 0.52  # it was trained to the last image
+    assert client["label_mix"]["error"] < 0.3
+    code, out, _ = spoken(capsys, *mine, "--shadows", 0, "--codec", "top1")
+    assert code == 0 and "Client mine, trained on 200 images; sent as top1" in out
+    assert "50 % is guessing" in out and "read that figure with care" in out
+
+
+def test_an_audit_says_what_it_lacks(owner: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = spoken(capsys, "--task", owner / "task", "--model", owner / "mine.safetensors")
+    assert code == 2 and "--task, --model and --data" in err
+    code, _, err = spoken(capsys, tmp_path)
+    assert code != 0 and "no finished run" in err
+    few = {key: value[:5] if key.startswith("test") else value for key, value in np.load(owner / "mine.npz").items()}
+    np.savez(tmp_path / "few.npz", **few)
+    mine = ("--task", owner / "task", "--model", owner / "mine.safetensors", "--data", tmp_path / "few.npz")
+    code, _, err = spoken(capsys, *mine, "--shadows", 0)
+    assert code == 2 and "at least 10" in err

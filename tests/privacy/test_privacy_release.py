@@ -1,6 +1,7 @@
 """Releases without training again: what they say, and what they promise."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
+from fedol.privacy.guarantee import TRAINING_EXAMPLE, Guarantee
 from fedol.privacy.release import released
 
 KNOWN = Knowledge.from_probabilities(np.random.default_rng(0).dirichlet(np.ones(5), 4000))
@@ -35,6 +37,12 @@ def test_randomised_response_keeps_its_ratio(epsilon: float) -> None:
         said.privacy is not None and said.privacy.epsilon == epsilon and "not the training data" in said.privacy.covers
     )
     np.testing.assert_allclose(said.probabilities().max(1).values, truth, rtol=1e-4)
+
+
+def test_a_promise_from_training_outlives_every_release() -> None:
+    promise = Guarantee(3.0, 1e-5, TRAINING_EXAMPLE)
+    for how in ("label", "noise:1", "response:2"):
+        assert released(replace(KNOWN, privacy=promise), how).privacy == promise
 
 
 @pytest.mark.parametrize("how", ["labels", "noise", "noise:-1", "response:x", "response:0", "label:2"])

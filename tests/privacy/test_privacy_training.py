@@ -109,14 +109,20 @@ def test_the_command(
         f"{fit} --out {tmp_path}/m.safetensors --json",
         f"client predict {tmp_path}/task --model {tmp_path}/m.safetensors --out {tmp_path}/a.fedol",
         f"inspect {tmp_path}/a.fedol --json",
+        f"distill {tmp_path}/task {tmp_path}/a.fedol --model mlp --iterations 1 --epochs 1 --out {tmp_path}/run",
     ]
+    shown = []
     for command in commands:
         capsys.readouterr()
         monkeypatch.setattr(sys, "argv", ["fedol", *command.split()])
         with pytest.raises(SystemExit) as end:
             main()
         assert not end.value.code
-    assert 0 < json.loads(capsys.readouterr().out)["privacy"]["epsilon"] <= 4
+        shown.append(capsys.readouterr().out)
+    assert 0 < json.loads(shown[2])["privacy"]["epsilon"] <= 4
+    reports = [(tmp_path / "run" / name).read_text() for name in ("MODEL_CARD.md", "report.html")]
+    for told in (shown[1], shown[3], *reports):
+        assert "adding or removing any one training example" in " ".join(told.split())
 
 
 def test_the_noise_is_not_from_the_run_s_seed(data: str, tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_suspicious_clients_with_the_evidence(browser: Any, served: Path) -> Non
     assert {name for name, entry in screening.items() if entry["left_out"]} == {"eve", "trent"}
     assert "learnt from 4 clients" in browser.find_element("class name", "headline").text
     assert "2 clients were left out as suspicious" in browser.find_element("tag name", "body").text
-    assert "eve suspicious, left out\nIt puts every image, or all it is surest of, into one class" in told
+    assert "eve suspicious, left out\nIt says the same of every image" in told
     assert "trent suspicious, left out\nIt sent the same predictions as alice." in told
     agreement = screening["trent"]["evidence"]["everywhere"], screening["trent"]["evidence"]["usual_everywhere"]
     row = browser.find_element("css selector", "[aria-label='Evidence on trent'] tbody tr").text

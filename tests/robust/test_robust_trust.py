@@ -9,10 +9,12 @@ import torch
 from fedol.errors import InputError
 from fedol.robust.agreement import LEAST, Opinions, agreement, confidence_agreement
 from fedol.robust.attacks import ATTACKS, attacked
-from fedol.robust.trust import THRESHOLD, Evidence, judge
+from fedol.robust.evidence import THRESHOLD, Evidence
+from fedol.robust.trust import judge
 from fedol.seeding import numpy_generator
 
 SAMPLES, CLASSES = 1000, 20
+UNSEEN = ("backdoor", True)  # has its own test: docs/robustness.md, "What it cannot do"
 
 
 def crowd(clients: int = 10, skew: bool = False, seed: int = 0) -> list[torch.Tensor]:
@@ -68,12 +70,12 @@ def test_nobody_honest_is_left_out(skew: bool) -> None:
         assert judge(Opinions.of(crowd(10, skew, seed))).excluded == ()
 
 
-@pytest.mark.parametrize("skew", [False, True])
 @pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("name", sorted(set(ATTACKS) - {"adaptive"}))
+@pytest.mark.parametrize(
+    ("name", "skew"),
+    [(name, skew) for name in sorted(set(ATTACKS) - {"adaptive"}) for skew in (False, True) if (name, skew) != UNSEEN],
+)
 def test_liars_are_found_and_only_they(name: str, count: int, skew: bool) -> None:
-    if name == "backdoor" and skew:
-        pytest.skip("a backdoor into a class that hardly anyone else knows is not seen: docs/robustness.md")
     clients = crowd(10, skew, seed=1)
     sent = attacked(name, clients[:count], clients[count:], seed=2)
     verdict = judge(Opinions.of([*sent, *clients[count:]]))
@@ -81,6 +83,23 @@ def test_liars_are_found_and_only_they(name: str, count: int, skew: bool) -> Non
     for k in verdict.excluded:
         assert verdict.evidence[k].trust < THRESHOLD
         assert verdict.evidence[k].sentence(list("abcdefghij")) != "It agrees with the others."
+
+
+@pytest.mark.xfail(
+    strict=True, reason="one of nine others names the backdoor's class often enough to contradict it: no median"
+)
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_backdoor_into_a_class_that_few_know_is_found(count: int) -> None:
+    clients = crowd(10, True, seed=1)
+    sent = attacked("backdoor", clients[:count], clients[count:], seed=2)
+    assert sorted(judge(Opinions.of([*sent, *clients[count:]])).excluded) == list(range(count))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_backdoor_that_is_not_found_puts_nobody_honest_out(count: int) -> None:
+    clients = crowd(10, True, seed=1)
+    sent = attacked("backdoor", clients[:count], clients[count:], seed=2)
+    assert judge(Opinions.of([*sent, *clients[count:]])).excluded == ()
 
 
 def test_an_adaptive_attacker_passes_but_must_mostly_tell_the_truth() -> None:
@@ -105,6 +124,29 @@ def test_of_three_clients_nobody_can_be_judged() -> None:
     clients = crowd(3)
     sent = attacked("random", clients[:1], clients[1:])
     assert judge(Opinions.of([*sent, *clients[1:]])).excluded == ()
+
+
+def test_clients_that_agree_by_chance_only_give_no_yardstick() -> None:
+    """Untrained models: the usual agreement is about 0, and may be exactly 0 or below."""
+    for seed in range(5):
+        clients = attacked("random", crowd(10), seed=seed)
+        assert judge(Opinions.of(clients)).excluded == ()
+
+
+def test_few_classes_each_are_no_reason_to_go() -> None:
+    """Honest clients of one or two of ten classes: one-class voters and odd confidence, and nobody is judged."""
+    rng = numpy_generator(0, "few")
+    truth = rng.integers(10, size=400)
+    clients = []
+    for k in range(10):
+        logits = rng.standard_normal((400, 10))
+        logits[np.arange(400), truth] += 2
+        held = [k] if k % 3 == 0 else [k, (3 * k + 1) % 10]
+        logits[:, np.setdiff1d(np.arange(10), held)] -= 9
+        clients.append(torch.softmax(torch.from_numpy(logits), 1))
+    verdict, names = judge(Opinions.of(clients)), list("abcdefghij")
+    assert verdict.excluded == ()
+    assert any(evidence.unsettled and "too few classes" in evidence.sentence(names) for evidence in verdict.evidence)
 
 
 def test_fewer_than_half_may_go() -> None:
@@ -133,7 +175,10 @@ def test_what_cannot_be_judged_is_refused() -> None:
 
 
 def test_what_could_not_be_compared_is_not_in_the_sentence() -> None:
-    unknown = Evidence(0.01, float("nan"), 0.3, False, False, None, 0.77, 1.0)
+    unknown = Evidence(
+        everywhere=0.01, surest=float("nan"), confidence=0.3, contrary=False, constant=False, one_class=False,
+        copy_of=None, usual_everywhere=0.77, usual_surest=1.0, others_comparable=True,
+    )  # fmt: skip
     assert unknown.sentence(["a"]) == (
         "It agrees too little with the others beyond chance: 0.01 (usual: 0.77) on all images."
     )

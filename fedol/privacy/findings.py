@@ -1,0 +1,63 @@
+"""Audits as they are asked for and read: of a finished run's clients, and in a data owner's words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedol.config import configure
+from fedol.data import Images
+from fedol.errors import FedolError
+from fedol.federation.scenario import Scenario
+from fedol.files import read_json
+from fedol.privacy.audit import audit
+from fedol.runs import RunFolder
+from fedol.server import load
+from fedol.training import OnEpoch
+from fedol.watching import watched
+
+
+def run_audit(
+    folder: Path, clients: int, codec: str | None, shadows: int, on_epoch: OnEpoch = lambda epoch: None
+) -> dict[str, Any]:
+    """The audit of a finished simulation's first clients, each against images of other clients and the test set."""
+    if not (folder / "summary.json").exists():
+        raise FedolError(f"{folder} is no finished run of 'fedol run'.")
+    config = configure(overrides=read_json(folder / "config.json")["config"])
+    here, found = Scenario(config), []
+    for k in watched(range(min(clients, config.clients)), "clients"):
+        model = replace(load(RunFolder(folder).client_model(k)), device=here.device)
+        rest = here.data.private.take(np.setdiff1d(np.arange(len(here.data.private)), here.shares[k]))
+        others = Images(np.concatenate([here.data.test.x, rest.x]), np.concatenate([here.data.test.y, rest.y]))
+        members = here.data.private.take(here.shares[k])
+        public, how = here.data.public, codec or config.codec
+        one = audit(model, members, others, public, config.recipe, how, shadows, config.seed, on_epoch)
+        found.append({"client": k, "samples": len(members), **one})
+    return {"run": str(folder), "clients": found}
+
+
+def words(found: dict[str, Any]) -> list[str]:
+    """The result as a data owner reads it."""
+    lines = []
+    for name, leak in found["membership"].items():
+        lines.append(
+            f"Membership, {name}: shown one of your images and one that is not, the attacker picks yours "
+            f"{100 * leak['auc']:.0f} % of the time (50 % is guessing). Where it may accuse 1 % of foreign images "
+            f"wrongly, it finds {100 * leak['tpr_at_1_percent']:.1f} % of yours; at 0.1 %, "
+            f"{100 * leak['tpr_at_01_percent']:.1f} %."
+        )
+        if leak["others"] < 1000:
+            lines.append(f"With {leak['others']} foreign images, 0.1 % is less than one: read that figure with care.")
+    mix = found["label_mix"]
+    lines.append(
+        f"Class mix: the file gives away how many images of each class you hold up to an error of "
+        f"{100 * mix['error']:.0f} % (guessing that all are equal: {100 * mix['error_of_guessing_evenly']:.0f} %)."
+    )
+    lines.append(
+        "Membership was tried with your images among the public ones. Where none is, nobody sees your model's "
+        "predictions on them, and this attack does not apply; the class mix always shows."
+    )
+    return lines

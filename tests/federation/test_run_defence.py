@@ -1,0 +1,61 @@
+"""``fedol run --defence``: off unless asked for, the same names as elsewhere, and the report says what it did."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedol
+from fedol.cli import main
+from fedol.config import RunConfig, configure
+from fedol.errors import InputError
+from fedol.robust.defence import Defence
+
+QUICK: dict[str, Any] = {"client_models": "mlp", "server_model": "mlp", "epochs": 10, "iterations": 1, "device": "cpu"}
+
+
+def test_the_default_is_the_paper_s_method(tmp_path: Path) -> None:
+    assert RunConfig().distillation.defence == Defence()
+    file = tmp_path / "run.toml"
+    file.write_text('defence = "trust,cap"\n')
+    assert configure(file=file).distillation.defence == Defence.parse("trust,cap")
+
+
+def test_a_run_screens_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    options = [part for name, value in QUICK.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    arguments = ["run", *options, "--partition", "iid", "--defence", "trust,exact,cap", "--out", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", ["fedol", *arguments, "--json"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    summary = json.loads(capsys.readouterr().out)
+    assert [entry["client"] for entry in summary["screening"]] == [f"client {k}" for k in range(10)]
+    assert not any(entry["left_out"] for entry in summary["screening"])
+
+
+def test_a_liar_s_file_is_left_out_of_a_run(tmp_path: Path) -> None:
+    """The server is trained again with one upload replaced by a lie; the summary and the report name it."""
+    from fedol.robust.files import attack_files
+
+    settings = {**QUICK, "partition": "iid", "defence": "trust", "out": tmp_path / "run"}
+    fedol.run(**settings)
+    uploads = [tmp_path / "run" / "clients" / f"{k:02}.fedol" for k in range(10)]
+    (lie,) = attack_files(uploads[:1], "permuted", tmp_path / "lie")
+    uploads[0].write_bytes(lie.read_bytes())
+    for made in ("summary.json", "report.html", "model.safetensors"):
+        (tmp_path / "run" / made).unlink()
+    for part in (tmp_path / "run" / "server").iterdir():
+        part.unlink()
+    result = fedol.run(**settings)
+    assert [entry["client"] for entry in result.summary["screening"] if entry["left_out"]] == ["client 0"]
+    assert "was left out with trust" in (result.out / "report.html").read_text()
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedkt", "local"])
+def test_methods_without_predictions_have_no_defence(method: str) -> None:
+    with pytest.raises(InputError, match="defence none"):
+        RunConfig(method=method, defence="trust")
+    with pytest.raises(InputError, match="no defence 'trusted'"):
+        RunConfig(defence="trusted")

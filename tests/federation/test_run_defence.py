@@ -50,7 +50,7 @@ def test_a_liar_s_file_is_left_out_of_a_run(tmp_path: Path) -> None:
         part.unlink()
     result = fedol.run(**settings)
     assert [entry["client"] for entry in result.summary["screening"] if entry["left_out"]] == ["client 0"]
-    assert "was left out with trust" in (result.out / "report.html").read_text()
+    assert "suspicious, left out" in (result.out / "report.html").read_text()
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedkt", "local"])

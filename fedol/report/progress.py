@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import TaskID
 
+from fedol.report.bars import Bars
 from fedol.watching import watching
 
 if TYPE_CHECKING:
@@ -21,17 +22,8 @@ class LiveProgress:
 
     def __init__(self, console: Console | None = None, quiet: bool = False) -> None:
         console = console or Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            transient=True,
-            refresh_per_second=4,  # drawing ten bars takes milliseconds, which the training would miss
-            disable=quiet or not console.is_terminal,
-        )
+        off = quiet or not console.is_terminal
+        self._progress = Bars(console=console, transient=True, refresh_per_second=4, disable=off)
         self._within = ExitStack()
         self._stage: TaskID | None = None
         self._jobs: dict[str, TaskID] = {}

@@ -1,0 +1,34 @@
+"""Rich's progress, drawn as plain lines: a fifth of the time of its table, which a training would miss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.progress import Progress, Task
+from rich.text import Text
+
+WIDTH = 40  # of a bar
+
+
+class Bars(Progress):
+    """A line per task: what, a bar, how far, a note, and the time left."""
+
+    def make_tasks_table(self, tasks: Iterable[Task]) -> RenderableType:  # type: ignore[override]
+        """Called by Rich for every picture."""
+        return Text("\n", no_wrap=True, overflow="ellipsis").join(line(task) for task in tasks if task.visible)
+
+
+def line(task: Task) -> Text:
+    """One task; one whose end is not known has no bar."""
+    text = Text.from_markup(task.description).append(" ")
+    if task.total is None:
+        return text.append(f"{int(task.completed)} {task.fields['note']}")
+    full = int(WIDTH * task.percentage / 100)
+    text.append("━" * full, "bar.finished" if task.finished else "bar.complete").append(
+        "━" * (WIDTH - full), "bar.back"
+    )
+    text.append(f" {int(task.completed):>{len(str(int(task.total)))}}/{int(task.total)} ", "progress.download")
+    left = task.time_remaining
+    clock = "-:--" if left is None else f"{int(left) // 60}:{int(left) % 60:02d}"
+    return text.append(f"{task.fields['note']}  ").append(clock, "progress.remaining")

@@ -98,7 +98,7 @@ def test_a_bar_moves_and_tells_the_time_left() -> None:
         for part in watched(iter("abcd"), "counting", 4):
             if part == "c":
                 progress._progress.refresh()
-    assert "counting" in out.getvalue() and "2/4" in out.getvalue() and "00:0" in out.getvalue()
+    assert "counting" in out.getvalue() and "2/4" in out.getvalue() and "0:0" in out.getvalue()
 
 
 def test_where_nobody_watches_a_loop_is_a_loop() -> None:

@@ -18,6 +18,7 @@ from fedol.knowledge import Knowledge
 from fedol.methods import LOCAL, METHODS, PARAMETER_METHODS
 from fedol.methods.fedkt import Ensembles, save_labels
 from fedol.models import create, parameter_count
+from fedol.provenance import provenance
 from fedol.seeding import derive
 from fedol.server import ServerModel
 from fedol.watching import watched
@@ -48,6 +49,7 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
         row["paper_mb"] = _papers(method)
         rows.append(row)
     table = {"settings": scenario.config.as_json(), "rows": rows, "explanation": explanation()}
+    table |= provenance(scenario.config.seed, scenario.device)
     write_json(folder.path / "cost" / f"{scenario.config.hash}.json", table)
     return table
 

@@ -71,8 +71,9 @@ def fit(
     budget = None if dp_epsilon is None else Budget(dp_epsilon, **given({"delta": dp_delta}))
     with LiveProgress(quiet=quiet or as_json) as progress:
         progress.stage("client", wanted.epochs)
-        agreed = TaskFolder.open(task).task
-        result = client_fit(agreed, data, model, out, wanted, on_epoch=progress.epoch, budget=budget, **options)
+        folder = TaskFolder.open(task)
+        options |= {"on_epoch": progress.epoch, "budget": budget, "shape": folder.shape()}
+        result = client_fit(folder.task, data, model, out, wanted, **options)
     if as_json:
         print(json.dumps({"out": str(out), **result}))
     if as_json or quiet:

@@ -81,6 +81,7 @@ def main() -> None:
             raise
         kept = "what is finished is kept, and the same command continues"
         nothing = "nothing is left half-written, and the same command starts again"
-        continues = " ".join(sys.argv[1:3]).startswith(CONTINUE)
+        private = any(word.startswith("--dp-epsilon") for word in sys.argv)  # its noise is never kept (fedol.privacy)
+        continues = " ".join(sys.argv[1:3]).startswith(CONTINUE) and not private
         Console(stderr=True).print(f"Stopped; {kept if continues else nothing}.", soft_wrap=True)
         sys.exit(130)

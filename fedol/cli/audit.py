@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -15,12 +16,18 @@ from fedol.errors import InputError
 def audit(
     run: Annotated[Path | None, typer.Argument(help="The folder of a finished 'fedol run'.")] = None,
     task: Annotated[Path | None, typer.Option(help="Or your own: the task's folder, with --model and --data.")] = None,
-    model: Annotated[Path | None, typer.Option(help="Your model of 'fedol client fit'.")] = None,
+    model: Annotated[str | None, typer.Option(help="Your model, as 'fedol client predict' takes it.")] = None,
     data: Annotated[str | None, typer.Option(help="The data it was trained on, with test images apart.")] = None,
     codec: Annotated[
         str | None, typer.Option(help="How the file is packed; the run's or the task's by default.")
     ] = None,
-    shadows: Annotated[int, typer.Option(min=0, help="Shadow models of the likelihood-ratio attack; 0: none.")] = 8,
+    release: Annotated[
+        str | None, typer.Option(help="As in 'fedol client predict': label, noise:SIGMA or response:EPSILON.")
+    ] = None,
+    shadows: Annotated[
+        int | None,
+        typer.Option(min=0, help="Shadow models of the likelihood-ratio attack; 8, or 0 for other frameworks' models."),
+    ] = None,
     clients: Annotated[int, typer.Option(min=1, help="How many of a run's clients.")] = 3,
     epochs: Epochs = None,
     batch_size: BatchSize = None,
@@ -31,20 +38,25 @@ def audit(
 ) -> None:
     """Attack what a client sends: who was in its training data, and how many images of each class it holds.
 
+    The likelihood-ratio attack trains models of your kind: give it the --epochs, --batch-size and --lr of your own
+    training. A model of another framework is attacked by threshold alone.
+
     Examples: fedol audit runs/quick
               fedol audit --task task --model mine.safetensors --data my.npz --epochs 50
     """
+    from fedol.privacy.audit import SHADOWS
     from fedol.privacy.audit import audit as attack
     from fedol.privacy.findings import run_audit, words
     from fedol.report.progress import LiveProgress
 
     if run is not None:
         with LiveProgress(quiet=as_json) as progress:
-            found = run_audit(run, clients, codec, shadows, progress.epoch)
+            found = run_audit(run, clients, codec, SHADOWS if shadows is None else shadows, progress.epoch, release)
     else:
         from fedol.federation.client import client_data
+        from fedol.federation.predictors import Asked, open_model, promise
         from fedol.federation.taskfolder import TaskFolder
-        from fedol.server import load
+        from fedol.server import ServerModel
         from fedol.training import Recipe
 
         if task is None or model is None or data is None:
@@ -54,14 +66,21 @@ def audit(
         members, others = client_data(data, folder.task)
         images = folder.public(public)
         how = codec or folder.task.codec
+        opened = open_model(model)
+        ours = isinstance(opened, ServerModel)
+        asked = opened if ours else Asked(model, opened, folder.task)
+        count = shadows if shadows is not None else SHADOWS if ours else 0
         with LiveProgress(quiet=as_json) as progress:
             told = progress.epoch
-            one = attack(load(model), members, others, images, recipe, how, shadows, seed or 0, told)
-        found = {"clients": [{"client": model.stem, "samples": len(members), **one}]}
+            one = attack(asked, members, others, images, recipe, how, count, seed or 0, told, release)
+        guarantee = promise(opened)
+        one["privacy"] = asdict(guarantee) if guarantee else None
+        found = {"clients": [{"client": Path(model).stem, "samples": len(members), **one}]}
     if as_json:
         print(json.dumps(found, indent=1))
         return
     for client in found["clients"]:
-        print(f"Client {client['client']}, trained on {client['samples']:,} images; sent as {client['codec']}:")
+        sent = f"{client['codec']}, released as {release}" if release else client["codec"]
+        print(f"Client {client['client']}, trained on {client['samples']:,} images; sent as {sent}:")
         for line in words(client):
             print(f"  {line}")

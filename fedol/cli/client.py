@@ -21,6 +21,7 @@ from fedol.cli.options import (
     Width,
     given,
 )
+from fedol.errors import InputError
 
 app = typer.Typer(
     help="A client's side: train (with anything), predict, send one file.",
@@ -40,9 +41,12 @@ def fit(
     batch_size: BatchSize = None,
     lr: LearningRate = None,
     dp_epsilon: Annotated[
-        float | None, typer.Option(help="Train with differential privacy at most this large; needs fedol[privacy].")
+        float | None,
+        typer.Option(help="Train with differential privacy, ε at most this large; needs the extra 'privacy' (Opacus)."),
     ] = None,
-    dp_delta: Annotated[float, typer.Option(help="Its delta: well below one over the number of your images.")] = 1e-5,
+    dp_delta: Annotated[
+        float | None, typer.Option(help="Its δ: well below one over the number of your images; 1e-5 by default.")
+    ] = None,
     seed: Seed = None,
     device: Device = None,
     quiet: Quiet = False,
@@ -62,11 +66,14 @@ def fit(
     from fedol.training import Recipe
 
     wanted = Recipe(**recipe)
-    budget = None if dp_epsilon is None else Budget(dp_epsilon, dp_delta)
+    if dp_epsilon is None and dp_delta is not None:  # nobody should believe that this is private
+        raise InputError("--dp-delta alone makes nothing private; give --dp-epsilon too.")
+    budget = None if dp_epsilon is None else Budget(dp_epsilon, **given({"delta": dp_delta}))
     with LiveProgress(quiet=quiet or as_json) as progress:
         progress.stage("client", wanted.epochs)
-        agreed = TaskFolder.open(task).task
-        result = client_fit(agreed, data, model, out, wanted, on_epoch=progress.epoch, budget=budget, **options)
+        folder = TaskFolder.open(task)
+        options |= {"on_epoch": progress.epoch, "budget": budget, "shape": folder.shape()}
+        result = client_fit(folder.task, data, model, out, wanted, **options)
     if as_json:
         print(json.dumps({"out": str(out), **result}))
     if as_json or quiet:

@@ -138,7 +138,7 @@ def settings_in_words(settings: dict[str, Any]) -> str:
     """What all cells of a table share."""
     return (
         f"{settings['dataset']}, width {settings['width']}, {settings['clients']} clients, "
-        f"{settings['public']:,} public samples, {settings['epochs']} epochs"
+        f"{settings['public']:,} public samples, {settings['epochs']} epoch{'s' if settings['epochs'] != 1 else ''}"
     )
 
 

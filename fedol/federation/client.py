@@ -71,13 +71,18 @@ def client_fit(
     device: str = "auto",
     on_epoch: OnEpoch = lambda epoch: None,
     budget: Budget | None = None,
+    shape: tuple[int, ...] | None = None,
 ) -> dict[str, Any]:
     """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test images.
 
     Every epoch is kept beside ``out`` until the end: stopped at any moment, the same call goes on after the last one.
     With a privacy budget the training is differentially private, and the model file says so; it then starts anew.
+    ``shape`` is that of the public images, where it is known: what was trained on others could not predict them.
     """
     train, test = client_data(data, task)
+    if shape is not None and train.x.shape[1:] != shape:
+        own, theirs = ("x".join(map(str, size)) for size in (train.x.shape[1:], shape))
+        raise InputError(f"Your images are {own}, but the task's public ones are {theirs}; convert yours.")
     channels, height, breadth = train.x.shape[1:]
     # A private model is scaled by constants: the data's own mean and spread would be released without noise.
     mean, std = ((0.5,) * channels, (0.5,) * channels) if budget else channel_statistics(train.x)

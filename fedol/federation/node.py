@@ -90,16 +90,16 @@ class Node:
             return read_bounded(path, folder.task.limit)
         kept = Path(self.cache).expanduser() / f"{task_id}-{self.digest()}.fedol"
         if not kept.exists():
-            model = str(self._fit(folder, kept.with_suffix(".safetensors"))) if self.data else self.model
+            model = self._fit(folder, images.shape[1:], kept.with_suffix(".safetensors")) if self.data else self.model
             knowledge = predict_knowledge(model, images, folder.task, self.client)
             key = Path(self.key).expanduser() if self.key else None
             write_atomically(kept, knowledge.encode(self.codec or folder.task.codec, key))
         return kept.read_bytes()
 
-    def _fit(self, folder: TaskFolder, out: Path) -> Path:
+    def _fit(self, folder: TaskFolder, shape: tuple[int, ...], out: Path) -> str:
         recipe = Recipe(self.epochs, self.batch_size, self.lr)
-        client_fit(folder.task, self.data, self.model, out, recipe, self.width, self.seed, self.device)
-        return out
+        client_fit(folder.task, self.data, self.model, out, recipe, self.width, self.seed, self.device, shape=shape)
+        return str(out)
 
     def digest(self) -> str:
         """Changes with everything that the answer depends on: the settings, and the content of the files they name."""

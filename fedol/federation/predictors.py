@@ -12,7 +12,7 @@ networks. An estimator with ``classes_`` may know only some of the classes, as p
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,10 @@ BATCH = 512  # images between two moves of the progress bar; as many as ``traini
 def predict_knowledge(spec: str, images: np.ndarray, task: Task, client: str) -> Knowledge:
     """One client's knowledge from its model: a file (.safetensors, .onnx, .joblib) or ``my.py:load``."""
     model = open_model(spec)
+    return replace(_knowledge(_values(spec, model, images, task), task, client), privacy=promise(model))
+
+
+def _values(spec: str, model: Any, images: np.ndarray, task: Task) -> np.ndarray:
     try:
         values = _predict(model, images, task)
     except FedolError:
@@ -45,15 +49,35 @@ def predict_knowledge(spec: str, images: np.ndarray, task: Task, client: str) ->
     if values.shape != (len(images), len(task.classes)):
         expected = [len(images), len(task.classes)]
         raise InputError(f"The model '{spec}' gives predictions of shape {list(values.shape)}; expected {expected}.")
-    known = _distributions(values)
-    knowledge = (Knowledge.from_probabilities if known else Knowledge.from_logits)(values, task, client)
-    return replace(knowledge, privacy=_promise(model))
+    return values
 
 
-def _promise(model: Any) -> Guarantee | None:
+def _knowledge(values: np.ndarray, *about: Any) -> Knowledge:
+    return (Knowledge.from_probabilities if _distributions(values) else Knowledge.from_logits)(values, *about)
+
+
+def promise(model: Any) -> Guarantee | None:
     """What private training guaranteed: predictions are computed from the model alone, so they inherit it."""
     trained = model.history[-1] if isinstance(model, ServerModel) and model.history else {}
     return Guarantee.from_json(trained.get("privacy"))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model of any framework, to be asked about any images: what an audit does."""
+
+    spec: str
+    model: Any
+    task: Task
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The task's."""
+        return self.task.classes
+
+    def predict_log_proba(self, images: np.ndarray) -> torch.Tensor:
+        """[N, classes]."""
+        return _knowledge(_values(self.spec, self.model, images, self.task)).log_probs
 
 
 def open_model(spec: str) -> Any:
@@ -105,6 +129,9 @@ READERS: dict[str, Callable[[Path], Any]] = {".safetensors": load, ".onnx": _onn
 def _predict(model: Any, images: np.ndarray, task: Task) -> np.ndarray:
     if isinstance(model, ServerModel) and model.classes != task.classes:
         raise InputError("The model was trained for other classes than the task's; train it for this task.")
+    if isinstance(model, ServerModel) and model.architecture.shape != images.shape[1:]:
+        own, theirs = ("x".join(map(str, size)) for size in (model.architecture.shape, images.shape[1:]))
+        raise InputError(f"The model takes images of {own}, but these are {theirs}; train it on such images.")
     parts = [images[start : start + BATCH] for start in range(0, len(images), BATCH)]
     return np.concatenate([_batch(model, part, task) for part in watched(parts, "predicting")])
 

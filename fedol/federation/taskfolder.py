@@ -59,6 +59,10 @@ class TaskFolder:
             raise FedolError(f"The images in {place} are not the task's, or not in its order; get the right ones.")
         return images
 
+    def shape(self) -> tuple[int, ...] | None:
+        """Channels, height and width of the public images; None where the folder has only their fingerprint."""
+        return self.public().shape[1:] if (self.path / "public.npz").exists() else None
+
 
 def read_task(values: Any, where: Path) -> Task:
     """A task from the values in a ``task.json``."""

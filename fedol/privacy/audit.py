@@ -9,7 +9,7 @@ classes in the same numbers, so that a client's classes alone do not give its im
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,9 @@ import torch
 from fedol import codecs
 from fedol.data import Images
 from fedol.errors import FedolError, InputError
+from fedol.knowledge import Knowledge
 from fedol.privacy.membership import Leakage, Values, confidence, likelihood_ratio
+from fedol.privacy.release import released
 from fedol.seeding import derive, numpy_generator
 from fedol.server import ServerModel
 from fedol.training import Job, OnEpoch, Recipe, fit, predict
@@ -27,8 +29,19 @@ from fedol.watching import watched
 SHADOWS = 8
 
 
+class Answers(Protocol):
+    """Any model that can be asked, of whatever framework; shadows can be trained of our own only."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Their names, in the order of the columns."""
+
+    def predict_log_proba(self, images: npt.NDArray[np.uint8]) -> torch.Tensor:
+        """[N, classes]."""
+
+
 def audit(
-    model: ServerModel,
+    model: Answers,
     members: Images,
     others: Images,
     public: npt.NDArray[np.uint8],
@@ -37,9 +50,10 @@ def audit(
     shadows: int = SHADOWS,
     seed: int = 0,
     on_epoch: OnEpoch = lambda epoch: None,
+    release: str | None = None,
 ) -> dict[str, Any]:
     """Membership inference and what the file says about the class mix; with ``shadows=0`` the threshold attack only."""
-    return Attacker.of(model, members, others, public, recipe, shadows, seed, on_epoch).read(codec)
+    return Attacker.of(model, members, others, public, recipe, shadows, seed, on_epoch).read(codec, release)
 
 
 @dataclass(frozen=True)
@@ -57,7 +71,7 @@ class Attacker:
     @classmethod
     def of(
         cls,
-        model: ServerModel,
+        model: Answers,
         members: Images,
         others: Images,
         public: npt.NDArray[np.uint8],
@@ -74,11 +88,13 @@ class Attacker:
         said, publicly = model.predict_log_proba(pool.x), model.predict_log_proba(public)
         return cls(pool, np.arange(len(pool)) < len(inside), said, publicly, seen, held, mix)
 
-    def read(self, codec: str) -> dict[str, Any]:
-        """What a file in this codec reveals; the shadows' answers are packed as the client's are."""
+    def read(self, codec: str, release: str | None = None) -> dict[str, Any]:
+        """What a file in this codec reveals; the shadows' answers are released and packed as the client's are."""
         packed = codecs.find(codec.removesuffix("+zstd"))  # that loses nothing, and takes most of the time
 
         def sent(log_probs: torch.Tensor) -> torch.Tensor:
+            if release:
+                log_probs = released(Knowledge.from_logits(log_probs), release).log_probs
             return torch.log_softmax(packed.decode(packed.encode(log_probs), *log_probs.shape), 1)
 
         labels, observed = self.pool.y, confidence(sent(self.said), self.pool.y)
@@ -91,6 +107,7 @@ class Attacker:
         even = np.full(len(self.mix), 1 / len(self.mix))
         return {
             "codec": codec,
+            "release": release,
             "shadows": len(self.shadows),
             "membership": attacks,
             "label_mix": {
@@ -117,9 +134,13 @@ def _matched(members: Images, others: Images, seed: int) -> tuple[Images, Images
 
 
 def _shadows(
-    model: ServerModel, pool: Images, recipe: Recipe, count: int, seed: int, on_epoch: OnEpoch
+    model: Answers, pool: Images, recipe: Recipe, count: int, seed: int, on_epoch: OnEpoch
 ) -> tuple[list[torch.Tensor], npt.NDArray[np.bool_]]:
     """Shadow models' answers on the pool, and which images each was trained on: every image in exactly half."""
+    if not count:
+        return [], np.zeros((0, len(pool)), dtype=bool)
+    if not isinstance(model, ServerModel):
+        raise InputError("Shadow models can be trained of a model of 'fedol client fit' only; use --shadows 0.")
     order = numpy_generator(seed, "shadows").permuted(np.tile(np.arange(count) % 2 == 0, (len(pool), 1)), axis=1).T
     held: npt.NDArray[np.bool_] = np.ascontiguousarray(order)
     jobs = []

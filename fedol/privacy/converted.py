@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from fedol.errors import FedolError, InputError, cause
+from fedol.errors import FedolError, InputError
 from fedol.models import ModelSpec, create
 from fedol.models.lookup import FIXED, RESNET
 
@@ -23,11 +23,13 @@ def spec_for(model: ModelSpec) -> ModelSpec:
     return f"{__name__}:{model}" if builtin else model
 
 
-def check(module: nn.Module, name: str) -> None:
+def check(module: nn.Module) -> None:
     """Refuse what cannot be trained privately, with the reason."""
     errors = _validator().validate(module, strict=False)
     if errors:
-        raise InputError(f"The model '{name}' cannot be trained privately: {cause(errors[0])}.")
+        reason = str(errors[0]).split(". ")[0].rstrip(".")  # Opacus explains at length
+        instead = "; use nn.GroupNorm in its place" if "BatchNorm" in reason else ""
+        raise InputError(f"This model cannot be trained privately: {reason}{instead}.")
 
 
 def _build(name: str, *, classes: int, shape: tuple[int, int, int], width: int) -> nn.Module:

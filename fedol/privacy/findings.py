@@ -14,6 +14,7 @@ from fedol.errors import FedolError
 from fedol.federation.scenario import Scenario
 from fedol.files import read_json
 from fedol.privacy.audit import audit
+from fedol.privacy.guarantee import Guarantee
 from fedol.runs import RunFolder
 from fedol.server import load
 from fedol.training import OnEpoch
@@ -21,7 +22,12 @@ from fedol.watching import watched
 
 
 def run_audit(
-    folder: Path, clients: int, codec: str | None, shadows: int, on_epoch: OnEpoch = lambda epoch: None
+    folder: Path,
+    clients: int,
+    codec: str | None,
+    shadows: int,
+    on_epoch: OnEpoch = lambda epoch: None,
+    release: str | None = None,
 ) -> dict[str, Any]:
     """The audit of a finished simulation's first clients, each against images of other clients and the test set."""
     if not (folder / "summary.json").exists():
@@ -34,7 +40,7 @@ def run_audit(
         others = Images(np.concatenate([here.data.test.x, rest.x]), np.concatenate([here.data.test.y, rest.y]))
         members = here.data.private.take(here.shares[k])
         public, how = here.data.public, codec or config.codec
-        one = audit(model, members, others, public, config.recipe, how, shadows, config.seed, on_epoch)
+        one = audit(model, members, others, public, config.recipe, how, shadows, config.seed, on_epoch, release)
         found.append({"client": k, "samples": len(members), **one})
     return {"run": str(folder), "clients": found}
 
@@ -50,7 +56,14 @@ def words(found: dict[str, Any]) -> list[str]:
             f"{100 * leak['tpr_at_01_percent']:.1f} %."
         )
         if leak["others"] < 1000:
-            lines.append(f"With {leak['others']} foreign images, 0.1 % is less than one: read that figure with care.")
+            both = leak["others"] < 100
+            few = f"{'1' if both else '0.1'} % is less than one: read {'both figures' if both else 'that figure'}"
+            lines.append(f"With {leak['others']} foreign images, {few} with care.")
+    if found.get("privacy") and found["shadows"]:
+        lines.append(
+            "Your model was trained with differential privacy and the attacker's shadow models were not, so a better "
+            f"attacker may find more; what bounds every attacker is the promise: {Guarantee(**found['privacy'])}"
+        )
     mix = found["label_mix"]
     lines.append(
         f"Class mix: the file gives away how many images of each class you hold up to an error of "

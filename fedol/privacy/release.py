@@ -22,6 +22,9 @@ from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.privacy.guarantee import PUBLIC_LABEL, Guarantee
 
+# Beyond that a wrong answer is so rare that the random numbers' last bit decides it, and ε would not hold.
+MOST = {"noise": 100.0, "response": 20.0}
+
 
 def released(knowledge: Knowledge, how: str) -> Knowledge:
     """The knowledge as it is to be sent."""
@@ -31,7 +34,7 @@ def released(knowledge: Knowledge, how: str) -> Knowledge:
     rng = np.random.default_rng()  # from the system's entropy: whoever could draw the same noise could subtract it
     if kind == "label" and not text:
         return replace(knowledge, log_probs=_reported(top, classes, 1 - 1e-6))
-    strength = _positive(text, how) if kind in ("noise", "response") else math.nan
+    strength = _strength(kind, text) if kind in MOST else math.nan
     if kind == "noise":
         noise = torch.from_numpy(rng.normal(0, strength, (samples, classes))).float()
         return replace(knowledge, log_probs=torch.log_softmax(knowledge.log_probs + noise, 1))
@@ -50,11 +53,11 @@ def _reported(label: torch.Tensor, classes: int, right: float) -> torch.Tensor:
     return torch.full((len(label), classes), math.log(rest)).scatter(1, label[:, None], math.log(right))
 
 
-def _positive(text: str, how: str) -> float:
+def _strength(kind: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value <= 100:
-        raise InputError(f"'{how}' needs a number above 0 and up to 100 after its colon, for instance response:2.")
+    if not 0 < value <= MOST[kind]:
+        raise InputError(f"'{kind}:{text}' needs a number above 0 and up to {MOST[kind]:g}, for instance {kind}:2.")
     return value

@@ -42,7 +42,7 @@ def fit_private(
     job: Job, budget: Budget, device: torch.device, on_epoch: OnEpoch = lambda epoch: None
 ) -> tuple[float, Guarantee]:
     """Train a job's model in place; the last epoch's loss, and the guarantee that holds, as Opacus accounts for it."""
-    check(job.model, job.name)
+    check(job.model)
     from opacus import PrivacyEngine
 
     recipe, model = job.recipe, job.model.to(device).train()

@@ -16,7 +16,10 @@ MOST_RUNS = 300  # that the page itself tells of, to stay below 2 MB; the others
 def bench_view(folder: Path) -> dict[str, Any]:
     """The values of ``templates/bench.html``."""
     numbers = collect(folder)
-    tables = [{**table, "words": settings_in_words(table["settings"])} for table in numbers["one_round"]]
+    tables = [
+        {**table, "words": settings_in_words(table["settings"]), "beside": _beside(table)}
+        for table in numbers["one_round"]
+    ]
     panels = [
         {**panel, "words": settings_in_words(panel["settings"]), "chart": rounds_chart(panel)}
         for panel in numbers["rounds"]
@@ -27,8 +30,14 @@ def bench_view(folder: Path) -> dict[str, Any]:
         "name": folder.resolve().name,
         "tables": tables,
         "panels": panels,
+        "beside": any(table["beside"] for table in tables) or any(panel["paper_fedol"] for panel in panels),
         "costs": [cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)],
         "cells": len(results),
         "runs": runs,
         "shown": {run["file"] for run in runs},
     }
+
+
+def _beside(table: dict[str, Any]) -> bool:
+    """Whether the paper has a number for any cell of this table."""
+    return any(entry and entry["paper"] for row in table["rows"] for entry in row["cells"].values())

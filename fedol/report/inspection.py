@@ -47,8 +47,9 @@ def _classes(mix: dict[str, float]) -> Table:
     for name, share in shown:
         table.add_row(escape(name), "█" * round(BAR * share / shown[0][1]) if share else "", percent(share))
     never = sum(share == 0 for share in mix.values())
+    none = f", and which none ({never} of {len(mix)} never predicted)" if never else ""
     table.caption = (
         "A model predicts most what it was trained on most: whoever gets this file can read off roughly which classes "
-        f"you hold much of, and which none ({never} of {len(mix)} are never predicted)."
+        f"you hold much of{none}."
     )
     return table

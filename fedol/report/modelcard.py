@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from fedol.report.tables import percent, size
+from fedol.robust.trust import FEWEST
 
 CARD = """# {model} trained by FedOL
 
-One model with {parameters:,} parameters, trained from the predictions of {count} client{s} on {samples:,} public
+One model with {parameters:,} parameters, trained from the predictions of {count} client{s}{out} on {samples:,} public
 images without labels. No client's data or model left its place; each sent one file.
 
 ## Use
 
 ```python
 import fedol
-model = fedol.load("{{this folder}}")
+model = fedol.load("path/to/this/folder")
 model.predict_proba(images)  # uint8 [N, channels, height, width]
 ```
 
@@ -55,9 +56,18 @@ is discussed in the documentation (docs/federation.md).
 def model_card(summary: dict[str, Any]) -> str:
     """The card of a finished server run."""
     config, task, classes = summary["config"], summary["task"], summary["task"]["classes"]
-    clients = [["client", "file", "size", "codec", "privacy that it promises"]]
+    out = left_out(summary)
+    count = len(summary["clients"]) - len(out)
+    clients = [["client", "file", "size", "codec", "heard", "privacy that it promises"]]
     clients += [
-        [c["client"], f"`{c['file']}`", size(c["bytes"]), c["codec"], c["privacy"] or "none"]
+        [
+            c["client"],
+            f"`{c['file']}`",
+            size(c["bytes"]),
+            c["codec"],
+            "left out" if c["client"] in out else "yes",
+            c["privacy"] or "none",
+        ]
         for c in summary["clients"]
     ]
     refused = [["refused file", "reason"], *([f"`{r['file']}`", r["reason"]] for r in summary["refused"])]
@@ -67,8 +77,9 @@ def model_card(summary: dict[str, Any]) -> str:
     return CARD.format(
         model=summary["server"]["model"],
         parameters=summary["server"]["parameters"],
-        count=len(summary["clients"]),
-        s="" if len(summary["clients"]) == 1 else "s",
+        count=count,
+        s="" if count == 1 else "s",
+        out=f" ({len(out)} more left out)" if out else "",
         samples=task["samples"],
         name=task["name"] or "(no name)",
         id=task["id"],
@@ -88,11 +99,18 @@ def model_card(summary: dict[str, Any]) -> str:
     )
 
 
+def left_out(summary: dict[str, Any]) -> set[str]:
+    """The clients that the screening left out."""
+    return {entry["client"] for entry in summary["screening"] if entry["left_out"]}
+
+
 def _suspicions(summary: dict[str, Any]) -> str:
     """Who was left out of the vote, and why."""
     found = [entry for entry in summary["screening"] if entry["left_out"]]
     if not summary["screening"]:
         return "Clients were not screened: one that lies is a voter like any other."
+    if len(summary["screening"]) < FEWEST:
+        return f"Fewer than {FEWEST} clients: too few to tell who lies, so nobody was left out."
     if not found:
         return "Clients were screened for lies, and none was left out; careful liars get through (docs/robustness.md)."
     return "Left out as suspicious: " + " ".join(f"{entry['client']} ({entry['why']})" for entry in found)

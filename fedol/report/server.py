@@ -12,8 +12,10 @@ from rich.table import Table
 
 from fedol.data.npz import load_test
 from fedol.federation.coordinator import Coordinator
+from fedol.report.modelcard import left_out
 from fedol.report.progress import LiveProgress
 from fedol.report.tables import percent, size
+from fedol.robust.trust import FEWEST
 
 
 def finish(coordinator: Coordinator, test: Path | None, quiet: bool, as_json: bool) -> dict[str, Any]:
@@ -37,12 +39,13 @@ def finish(coordinator: Coordinator, test: Path | None, quiet: bool, as_json: bo
 
 def server_table(summary: dict[str, Any]) -> Table:
     """Who took part, who was refused and why, and the model."""
-    table = Table(title=f"{escape(summary['task']['name'])}: {len(summary['clients'])} clients")
+    out = left_out(summary)
+    told = f", {len(out)} left out" if out else ""
+    table = Table(title=f"{escape(summary['task']['name'])}: {len(summary['clients'])} clients{told}")
     for heading in ("client", "file", "size", "codec", ""):
         table.add_column(heading)
-    left_out = {entry["client"] for entry in summary["screening"] if entry["left_out"]}
     for client in summary["clients"]:
-        state = "[red]suspicious, left out" if client["client"] in left_out else "in"
+        state = "[red]suspicious, left out" if client["client"] in out else "in"
         table.add_row(escape(client["client"]), escape(client["file"]), size(client["bytes"]), client["codec"], state)
     for refused in summary["refused"]:
         table.add_row("", escape(refused["file"]), "", "", f"[red]refused: {escape(refused['reason'])}")
@@ -78,4 +81,6 @@ def suspicions(summary: dict[str, Any]) -> list[str]:
     lines += [f"{entry['client']} was kept, but look at it: {entry['why']}" for entry in unsettled]
     if found:
         lines.append("Left out of vote and mixture; look at the report, and to hear everyone: --defence exact,cap.")
+    if 0 < len(summary["screening"]) < FEWEST:
+        lines.append(f"Fewer than {FEWEST} clients are too few to tell who lies: nobody can be left out.")
     return lines

@@ -42,7 +42,7 @@ def _figures(entry: dict[str, Any]) -> list[tuple[str, float, float | None]]:
     found = entry["evidence"]
     rows = [
         ("agreement with the others beyond chance", found["everywhere"], found["usual_everywhere"]),
-        ("on the images it is surest of", found["surest"], found["usual_surest"]),
+        ("agreement on the images it is surest of", found["surest"], found["usual_surest"]),
         ("sure of the same images as the others (rank correlation)", found["confidence"], None),
     ]
     return [row for row in rows if row[1] is not None]

@@ -9,6 +9,7 @@ from typing import Any
 
 from fedol.knowledge import Knowledge
 from fedol.robust.agreement import Opinions
+from fedol.robust.evidence import THRESHOLD
 from fedol.robust.trust import Verdict, judge
 
 
@@ -30,7 +31,8 @@ class Screening:
             {
                 "client": name,
                 "left_out": k in self.verdict.excluded,
-                "suspicious": k in self.verdict.excluded or evidence.unsettled,
+                # Too few clients to leave one out, or too many left out already: then a person has to look.
+                "suspicious": k in self.verdict.excluded or evidence.unsettled or evidence.trust < THRESHOLD,
                 "trust": _number(evidence.trust),
                 "why": evidence.sentence(self.clients),
                 "evidence": {key: _number(value) for key, value in asdict(evidence).items()},

@@ -102,8 +102,10 @@ def test_a_folder_in_use_is_left_alone(
     assert "is not empty" in capsys.readouterr().err
     assert (folder / "server" / "server.key").read_bytes() == before
     assert fedol(monkeypatch, "deploy", "new", folder / "x", "--clients", 0) == 2
-    assert fedol(monkeypatch, "deploy", "new", folder / "y", "--host", "bücher") == 2
-    assert "no host name" in capsys.readouterr().err
+    for host in ("bücher", "two words", "https://fedol.example.org"):
+        assert fedol(monkeypatch, "deploy", "new", folder / "y", "--host", host) == 2
+        assert "no host name" in capsys.readouterr().err
+    assert not (folder / "y").exists()
 
 
 def test_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -190,7 +190,7 @@ def test_trained_once_then_answered_from_disk(
 
     trained = []
     fit = module.client_fit
-    monkeypatch.setattr(module, "client_fit", lambda *given: trained.append(given[1]) or fit(*given))
+    monkeypatch.setattr(module, "client_fit", lambda *given, **named: trained.append(given[1]) or fit(*given, **named))
     node = {"task": str(federation.task_dir), "client": "alice", "data": str(data), "model": "mlp", "epochs": 2}
     node |= {"batch-size": 32, "device": "cpu", "cache": str(tmp_path / "cache")}
     for run in ("one", "two"):  # the second is what a restarted SuperLink asks for

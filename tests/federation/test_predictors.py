@@ -15,6 +15,7 @@ from fedol import Task
 from fedol.errors import InputError
 from fedol.federation.client import client_data, client_fit
 from fedol.federation.predictors import predict_knowledge
+from fedol.federation.taskfolder import TaskFolder
 from fedol.training import Epoch, Recipe
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (30, 1, 4, 4), dtype=np.uint8)
@@ -126,6 +127,21 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
     (tmp_path / "bad.joblib").write_bytes(b"junk")
     with pytest.raises(InputError, match="cannot be read"):
         predict_knowledge(str(tmp_path / "bad.joblib"), IMAGES, TASK, "x")
+
+
+def test_images_of_another_size_are_refused_before_the_training(federation: Federation, tmp_path: Path) -> None:
+    x, y = np.zeros((40, 12, 12), np.uint8), np.arange(40) % 10
+    np.savez(tmp_path / "big.npz", train_x=x, train_y=y, test_x=x, test_y=y)
+    shape, data, out = (
+        TaskFolder.open(federation.task_dir).shape(),
+        str(tmp_path / "big.npz"),
+        tmp_path / "m.safetensors",
+    )
+    with pytest.raises(InputError, match="Your images are 1x12x12, but the task's public ones are 1x8x8"):
+        client_fit(federation.task, data, "mlp", out, Recipe(1, 32), device="cpu", shape=shape)
+    client_fit(federation.task, data, "mlp", out, Recipe(1, 32), device="cpu")  # nobody knew
+    with pytest.raises(InputError, match="takes images of 1x12x12, but these are 1x8x8"):
+        predict_knowledge(str(out), federation.public, federation.task, "x")
 
 
 def test_a_stopped_fit_goes_on_after_its_last_epoch(federation: Federation, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 import fedol
 from fedol.errors import InputError
 from fedol.privacy.audit import audit
-from fedol.privacy.findings import run_audit
+from fedol.privacy.findings import run_audit, words
 from fedol.privacy.membership import Leakage, confidence, likelihood_ratio
 from fedol.training import Recipe
 
@@ -144,6 +144,35 @@ def test_a_data_owner_audits_one_model(owner: Path, capsys: pytest.CaptureFixtur
     code, out, _ = spoken(capsys, *mine, "--shadows", 0, "--codec", "top1")
     assert code == 0 and "Client mine, trained on 200 images; sent as top1" in out
     assert "50 % is guessing" in out and "read that figure with care" in out
+
+
+def test_any_framework_and_any_release_can_be_audited(owner: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import joblib
+    from sklearn.ensemble import RandomForestClassifier
+
+    mine = np.load(owner / "mine.npz")
+    rows = mine["train_x"].reshape(len(mine["train_x"]), -1) / 255
+    joblib.dump(RandomForestClassifier(20, random_state=0).fit(rows, mine["train_y"]), owner / "forest.joblib")
+    forest = ("--task", owner / "task", "--model", owner / "forest.joblib", "--data", owner / "mine.npz")
+    leaks = []
+    for release in ((), ("--release", "label")):
+        code, out, _ = spoken(capsys, *forest, *release, "--json")
+        (client,) = json.loads(out)["clients"]
+        assert code == 0 and client["client"] == "forest" and set(client["membership"]) == {"threshold"}
+        leaks.append(client["membership"]["threshold"]["auc"])
+    assert leaks[0] > 0.9 and leaks[1] < leaks[0]  # a forest knows its images by heart; the class alone tells less
+    code, _, err = spoken(capsys, *forest, "--shadows", 2)
+    assert code == 2 and "--shadows 0" in err
+    code, out, _ = spoken(capsys, *forest, "--release", "label")
+    assert "released as label:" in out
+
+
+def test_shadows_of_a_private_model_are_no_bound() -> None:
+    leak = {"auc": 0.5, "tpr_at_1_percent": 0.01, "tpr_at_01_percent": 0.0, "others": 2000}
+    found = {"membership": {"likelihood ratio": leak}, "label_mix": {"error": 0.1, "error_of_guessing_evenly": 0.3}}
+    promise = {"epsilon": 8.0, "delta": 1e-5, "covers": "any one training example"}
+    assert not any("bounds every attacker" in line for line in words({**found, "shadows": 8, "privacy": None}))
+    assert any("ε = 8" in line for line in words({**found, "shadows": 8, "privacy": promise}))
 
 
 def test_an_audit_says_what_it_lacks(owner: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

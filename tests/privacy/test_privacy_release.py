@@ -45,7 +45,12 @@ def test_a_promise_from_training_outlives_every_release() -> None:
         assert released(replace(KNOWN, privacy=promise), how).privacy == promise
 
 
-@pytest.mark.parametrize("how", ["labels", "noise", "noise:-1", "response:x", "response:0", "label:2"])
+def test_the_largest_epsilon_still_leaves_room_for_a_lie() -> None:
+    said = released(KNOWN, "response:20")
+    assert torch.isfinite(said.log_probs).all() and said.probabilities().max() < 1 + 1e-6
+
+
+@pytest.mark.parametrize("how", ["labels", "noise", "noise:-1", "response:x", "response:0", "response:50", "label:2"])
 def test_a_release_that_there_is_not(how: str) -> None:
     with pytest.raises(InputError):
         released(KNOWN, how)

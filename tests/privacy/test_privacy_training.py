@@ -75,7 +75,7 @@ def test_a_model_that_cannot_be_private_is_refused_with_the_reason(data: str, tm
     def normed(classes: int, shape: tuple[int, int, int]) -> nn.Module:
         return nn.Sequential(nn.BatchNorm2d(shape[0]), nn.Flatten(), nn.Linear(64, classes))
 
-    with pytest.raises(InputError, match=r"cannot be trained privately.*BatchNorm"):
+    with pytest.raises(InputError, match=r"^[^.]*privately: [^.]*BatchNorm[^.]*nn\.GroupNorm[^.]*\.$"):
         client_fit(TASK, data, normed, tmp_path / "m", Recipe(1, 32), device="cpu", budget=Budget(8.0))
 
 
@@ -123,6 +123,34 @@ def test_the_command(
     reports = [(tmp_path / "run" / name).read_text() for name in ("MODEL_CARD.md", "report.html")]
     for told in (shown[1], shown[3], *reports):
         assert "adding or removing any one training example" in " ".join(told.split())
+
+
+def test_delta_alone_is_no_privacy(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fedol.cli import main
+
+    words = f"fedol client fit {tmp_path} --data {data} --dp-delta 0.001 --out {tmp_path}/m.safetensors"
+    monkeypatch.setattr(sys, "argv", words.split())
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2 and "give --dp-epsilon too" in capsys.readouterr().err
+
+
+def test_a_private_training_that_was_stopped_starts_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fedol import cli
+
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", stopped)
+    for option, told in (("--epochs=3", "continues"), ("--dp-epsilon=3", "starts again")):
+        monkeypatch.setattr(sys, "argv", ["fedol", "client", "fit", "task", option])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert end.value.code == 130 and told in capsys.readouterr().err
 
 
 def test_the_noise_is_not_from_the_run_s_seed(data: str, tmp_path: Path) -> None:

@@ -176,6 +176,7 @@ def test_suspicious_clients_with_the_evidence(browser: Any, served: Path) -> Non
     screening = {entry["client"]: entry for entry in read_json(served / "screening.json")}
     assert {name for name, entry in screening.items() if entry["left_out"]} == {"eve", "trent"}
     assert "learnt from 4 clients" in browser.find_element("class name", "headline").text
+    assert "the predictions of 4 clients (2 more left out)" in (served / "MODEL_CARD.md").read_text()
     assert "2 clients were left out as suspicious" in browser.find_element("tag name", "body").text
     assert "eve suspicious, left out\nIt says the same of every image" in told
     assert "trent suspicious, left out\nIt sent the same predictions as alice." in told

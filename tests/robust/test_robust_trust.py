@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from fedol.errors import InputError
+from fedol.knowledge import Knowledge
 from fedol.robust.agreement import LEAST, Opinions, agreement, confidence_agreement
 from fedol.robust.attacks import ATTACKS, attacked
 from fedol.robust.evidence import THRESHOLD, Evidence
+from fedol.robust.screening import screen
 from fedol.robust.trust import judge
 from fedol.seeding import numpy_generator
 
@@ -124,6 +126,13 @@ def test_of_three_clients_nobody_can_be_judged() -> None:
     clients = crowd(3)
     sent = attacked("random", clients[:1], clients[1:])
     assert judge(Opinions.of([*sent, *clients[1:]])).excluded == ()
+
+
+def test_of_three_clients_one_that_says_nothing_is_named_all_the_same() -> None:
+    clients = crowd(3)
+    sent = [*attacked("constant", clients[:1], clients[1:]), *clients[1:]]
+    told = screen(Knowledge.from_probabilities(probs, client=str(k)) for k, probs in enumerate(sent)).as_json()
+    assert [(entry["left_out"], entry["suspicious"]) for entry in told] == [(False, k == 0) for k in range(3)]
 
 
 def test_clients_that_agree_by_chance_only_give_no_yardstick() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -15,6 +16,7 @@ YEARS = (
     timedelta(days=3650),
     timedelta(days=825),
 )  # of the authority, and of the server: longer ones some clients refuse
+HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # it goes into certificates, scripts and settings
 
 
 def _cryptography() -> Any:
@@ -102,10 +104,9 @@ def _san(host: str) -> Any:
         return x509.IPAddress(ip_address(host))
     except ValueError:
         pass
-    try:
-        return x509.DNSName(host)
-    except ValueError:
-        raise InputError(f"'{host}' is no host name or address.") from None
+    if not HOST_NAME.fullmatch(host):
+        raise InputError(f"'{host}' is no host name or address.")
+    return x509.DNSName(host)
 
 
 def _builder(subject: Any, issuer: Any, public: Any, lasts: timedelta) -> Any:

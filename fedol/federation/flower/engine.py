@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -118,12 +119,14 @@ def _keep(answer: dict[str, object] | str, folder: RunFolder, failed: dict[int, 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Of Flower's log only the warnings, and no telemetry: the caller has a progress display of its own."""
+    """Of Flower's log only the warnings, of Ray's tips none, no telemetry: the caller has a display of its own."""
     logger, before = logging.getLogger("flwr"), {key: os.environ.get(key) for key in _OFF}
     os.environ.update(_OFF)
     logger.addFilter(_worth_reading)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Tip: In future versions of Ray", FutureWarning)
+            yield
     finally:
         logger.removeFilter(_worth_reading)
         for key, value in before.items():

@@ -102,10 +102,14 @@ class RunFolder:
         """The pseudo-labels of an iteration."""
         return self.path / "server" / f"{iteration:02d}.votes.safetensors"
 
+    def server(self, iteration: int) -> ServerModel:
+        """The server after a finished iteration."""
+        return load(self.checkpoint(iteration), self._server_model)
+
     def last(self) -> ServerModel | None:
         """The server after the last finished iteration."""
         finished = [path for path in (self.path / "server").glob("*.safetensors") if path.stem.isdecimal()]
-        return load(max(finished, key=lambda path: int(path.stem)), self._server_model) if finished else None
+        return self.server(max(int(path.stem) for path in finished)) if finished else None
 
     def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
         """Keep a finished iteration; the checkpoint comes last, because it is what marks it finished."""

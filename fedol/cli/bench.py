@@ -187,6 +187,7 @@ def _run(
     quiet: bool,
     as_json: bool,
 ) -> None:
+    from fedol.experiments.report import report as tables
     from fedol.experiments.runner import Bench
     from fedol.experiments.spec import Spec
     from fedol.files import write_json
@@ -213,6 +214,8 @@ def _run(
     elif not quiet:
         Console().print(f"{summary['finished']} of {summary['cells']} cells are finished in {out}.", highlight=False)
     if summary["finished"]:
+        if not (quiet or as_json):
+            _print(tables(out)[0])
         _page(out, quiet or as_json)
     for failure in summary["failed"]:
         Console(stderr=True).print(f"[bold red]Failed:[/] {failure}", highlight=False, soft_wrap=True)

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
 
 from fedol.data import Images
+from fedol.evaluation import accuracy, pseudo_label_accuracy
 from fedol.evidence import NOBODY_LIES, choose, gather
 from fedol.examination import examine
 from fedol.federation.uploads import Uploads
@@ -31,6 +35,26 @@ def account_for_tests(folder: RunFolder, models: dict[str, ServerModel], test: I
         for name, model in watched(models.items(), "examining")
     }
     write_json(folder.path / "evaluation.json", found)
+
+
+def diagnosed(
+    folder: RunFolder,
+    history: list[dict[str, Any]],
+    device: torch.device,
+    test: Images,
+    truth: npt.NDArray[np.int64] | None = None,
+) -> list[dict[str, Any]]:
+    """The iterations' records with what labels say about them; nothing was trained or chosen by these."""
+    found = []
+    for record in watched(history, "iterations"):
+        server = folder.server(record["iteration"])
+        server.device = device
+        diagnostics: dict[str, Any] = {"test_accuracy": accuracy(server.predict_log_proba(test.x), test.y)}
+        votes = folder.votes(record["iteration"])
+        if truth is not None and votes.exists():
+            diagnostics["pseudo_label_accuracy"] = pseudo_label_accuracy(read_votes(votes)["labels"], truth)
+        found.append({**record, "diagnostics": diagnostics})
+    return found
 
 
 def account_for_labels(

@@ -24,7 +24,7 @@ from fedol.data import Images
 from fedol.data.split import channel_statistics
 from fedol.distillation import distillation
 from fedol.errors import FedolError, InputError
-from fedol.federation.account import account_for_labels, account_for_tests
+from fedol.federation.account import account_for_labels, account_for_tests, diagnosed
 from fedol.federation.roster import Roster
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
@@ -134,6 +134,8 @@ class Coordinator:
             server = self._train(on_epoch)
             self._account(server, test)
             summary = federation_summary(self.task, self.config, self.roster, server, self.public, self._start, test)
+            if test is not None:
+                summary["history"] = diagnosed(self.folder, server.history, self.device, test)
             summary["screening"] = self._screening()
             summary["seconds"] = round(time.perf_counter() - started, 2)  # of this start: a resumed run had some before
             summary["provenance"] = provenance(self.config.seed, self.device)

@@ -13,9 +13,9 @@ import numpy as np
 from fedol.config import RunConfig, changed, configure
 from fedol.data import Dataset
 from fedol.errors import FedolError
-from fedol.evaluation import accuracy, evaluate_clients, pseudo_label_accuracy, summary_statistics
+from fedol.evaluation import accuracy, evaluate_clients, summary_statistics
 from fedol.federation import schemes
-from fedol.federation.account import account_for_labels, account_for_tests
+from fedol.federation.account import account_for_labels, account_for_tests, diagnosed
 from fedol.federation.engine import Engine, in_process
 from fedol.federation.predictions import Predictions
 from fedol.federation.scenario import Scenario
@@ -24,11 +24,10 @@ from fedol.methods import ITERATED, LOCAL
 from fedol.models import describe, parameter_count
 from fedol.provenance import provenance
 from fedol.report.pages import write_report
-from fedol.runs import RunFolder, read_votes
+from fedol.runs import RunFolder
 from fedol.server import ServerModel
 from fedol.server import load as load_model
 from fedol.training import OnEpoch, drive
-from fedol.watching import watched
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ class Simulation:
             }
             for k, share in enumerate(here.shares)
         ]
-        history = [] if server is None else watched(server.history, "iterations")
+        history = [] if server is None else server.history
         return {
             "config": self.config.as_json(),
             "clients": clients,
@@ -165,7 +164,7 @@ class Simulation:
             "server": None if server is None else self._describe_server(server),
             "upload_bytes_per_client": float(np.mean([client["upload_bytes"] for client in clients])),
             "screening": self._screening(),
-            "history": [self._diagnose(record) for record in history],
+            "history": diagnosed(self.folder, history, here.device, here.data.test, here.data.public_labels),
             "device": str(here.device),
         }
 
@@ -192,15 +191,3 @@ class Simulation:
             "parameters": parameter_count(server.module),
             "accuracy": accuracy(server.predict_log_proba(test.x), test.y),
         }
-
-    def _diagnose(self, record: dict[str, Any]) -> dict[str, Any]:
-        """An iteration's record with what labels say about it; nothing was trained or chosen by these."""
-        iteration = record["iteration"]
-        model = load_model(self.folder.checkpoint(iteration), self.config.server_model)
-        model.device, data = self.scenario.device, self.scenario.data
-        test = accuracy(model.predict_log_proba(data.test.x), data.test.y)
-        diagnostics: dict[str, Any] = {"test_accuracy": test}
-        if self.folder.votes(iteration).exists():
-            labels = read_votes(self.folder.votes(iteration))["labels"]
-            diagnostics["pseudo_label_accuracy"] = pseudo_label_accuracy(labels, data.public_labels)
-        return {**record, "diagnostics": diagnostics}

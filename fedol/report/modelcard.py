@@ -71,9 +71,10 @@ def model_card(summary: dict[str, Any]) -> str:
         for c in summary["clients"]
     ]
     refused = [["refused file", "reason"], *([f"`{r['file']}`", r["reason"]] for r in summary["refused"])]
-    columns = [key for key in summary["history"][-1] if key != "iteration"]
+    records = [{**h, **h.get("diagnostics", {})} for h in summary["history"]]
+    columns = [key for key in records[-1] if key not in ("iteration", "diagnostics")]
     history = [["iteration", *columns]]
-    history += [[str(h["iteration"]), *(f"{h[key]:.4g}" for key in columns)] for h in summary["history"]]
+    history += [[str(h["iteration"]), *(f"{h[key]:.4g}" for key in columns)] for h in records]
     return CARD.format(
         model=summary["server"]["model"],
         parameters=summary["server"]["parameters"],

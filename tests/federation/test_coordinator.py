@@ -35,6 +35,8 @@ def test_collect_train_report(federation: Federation, tmp_path: Path) -> None:
     assert [client["client"] for client in summary["clients"]] == ["alice", "bob", "carol"]
     assert summary["refused"][0]["file"] == str(bad) and "no JSON" in summary["refused"][0]["reason"]
     assert summary["test"]["accuracy"] > 0.4  # chance is 0.1
+    curve = [record["diagnostics"]["test_accuracy"] for record in summary["history"]]
+    assert len(curve) == run.config.iterations and curve[-1] == summary["test"]["accuracy"]
     assert sum(summary["public_class_mix"].values()) == pytest.approx(1)
     card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
     for words in (

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+from typer.main import get_command
 
 from fedol import config, methods
-from fedol.cli import main
+from fedol.cli import app, main
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN_TEST = {"federation.md": "tests/test_docs_federation.py"}  # one long story, told in one go
@@ -47,6 +49,28 @@ def test_the_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         for line in block.strip().splitlines():
             assert line.startswith("fedol "), f"{page}: nothing runs {line}"
             command(line, monkeypatch)
+
+
+def test_the_deployment_page_names_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder is written for real; of the rest, scripts are there and options are options."""
+    pytest.importorskip("flwr", reason="a deployment needs Flower: pip install 'fedol[flower]'")
+    monkeypatch.chdir(tmp_path)
+    lines = [line.split("  #")[0].strip() for _, block in blocks("deploy.md") for line in block.strip().splitlines()]
+    assert len(lines) > 8
+    for line in lines:
+        words = shlex.split(line)
+        if line.startswith("fedol deploy new"):
+            command(line, monkeypatch)
+        elif words[0].startswith("./"):
+            assert (tmp_path / "federation" / "server" / words[0]).exists(), line
+        elif "fedol" in words:
+            found, rest = get_command(app), words[words.index("fedol") + 1 :]
+            while isinstance(found, click.Group):
+                found, rest = found.commands[rest[0]], rest[1:]
+            known = {option for parameter in found.params for option in parameter.opts}
+            assert {word for word in rest if word.startswith("--")} <= known, line
+        else:
+            assert words[0] in ("pip", "cd"), f"nothing looks at {line}"
 
 
 def test_pages_with_a_test_of_their_own_have_it() -> None:

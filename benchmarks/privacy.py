@@ -1,8 +1,8 @@
 """What privacy costs and what it buys: the server's accuracy and an audit, against epsilon and against the codec.
 
     python benchmarks/privacy.py --json benchmarks/results/privacy-digits.json
-    python benchmarks/privacy.py --dataset cifar100 --data-dir DATA --public 5000 --model cnn --server cnn-large \
-        --epochs 20 --dp-batch-size 512 --delta 1e-5 --device cuda --json benchmarks/results/privacy-cifar100.json
+    python benchmarks/privacy.py --dataset cifar100 --data-dir DATA --public 5000 --model cnn --server cnn \
+        --epochs 10 --dp-batch-size 512 --delta 1e-5 --shadows 4 --json benchmarks/results/privacy-cifar100.json
 
 Clients are trained with FedOL's own loop (epsilon inf) or with Opacus at each epsilon, and the server learns from their
 files by FedOL. The audit attacks the first ``--audited`` clients with their own images among the queried ones; shadow

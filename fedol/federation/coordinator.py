@@ -34,7 +34,7 @@ from fedol.provenance import provenance
 from fedol.report.federation import federation_summary
 from fedol.report.modelcard import model_card
 from fedol.report.pages import write_report
-from fedol.robust.screening import screen
+from fedol.robust.screening import left_out, screen
 from fedol.runs import RunFolder
 from fedol.server import Architecture, ServerModel, load
 from fedol.task import Task
@@ -177,11 +177,11 @@ class Coordinator:
 
     def _heard(self) -> list[Path]:
         """The files of the clients that the server listens to."""
-        left_out = self._left_out()
-        return [self._file(name) for name in self.roster.clients if name not in left_out]
+        unheard = self._left_out()
+        return [self._file(name) for name in self.roster.clients if name not in unheard]
 
     def _left_out(self) -> set[str]:
-        return {entry["client"] for entry in self._screening() if entry["left_out"]}
+        return left_out(self._screening())
 
     def _train(self, on_epoch: OnEpoch) -> ServerModel:
         """The method on the accepted files, client by client."""

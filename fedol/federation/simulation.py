@@ -24,6 +24,7 @@ from fedol.methods import ITERATED, LOCAL
 from fedol.models import describe, parameter_count
 from fedol.provenance import provenance
 from fedol.report.pages import write_report
+from fedol.robust.screening import left_out
 from fedol.runs import RunFolder
 from fedol.server import ServerModel
 from fedol.server import load as load_model
@@ -140,8 +141,9 @@ class Simulation:
         for model in models:
             model.device = here.device
         accuracies, ensemble = evaluate_clients(models, here.data.test)
+        screening = self._screening()
         if server is not None:
-            self._account(server, models[int(np.argmax(accuracies))])
+            self._account(server, models[int(np.argmax(accuracies))], left_out(screening))
         sends = self.config.method != LOCAL
         clients = [
             {
@@ -163,23 +165,32 @@ class Simulation:
             "ensemble": {"accuracy": ensemble},
             "server": None if server is None else self._describe_server(server),
             "upload_bytes_per_client": float(np.mean([client["upload_bytes"] for client in clients])),
-            "screening": self._screening(),
+            "screening": screening,
             "history": diagnosed(self.folder, history, here.device, here.data.test, here.data.public_labels),
             "device": str(here.device),
         }
 
-    def _account(self, server: ServerModel, best: ServerModel) -> None:
+    def _account(self, server: ServerModel, best: ServerModel, unheard: set[str]) -> None:
         """What the report shows beside the summary; votes only where clients send predictions."""
         here = self.scenario
         account_for_tests(self.folder, {"server": server, "best_client": best}, here.data.test)
         if type(self.scheme) is Predictions:
             uploads = self.scheme.uploads([self.folder.knowledge(k) for k in range(self.config.clients)])
-            public, truth = here.data.public, here.data.public_labels
-            account_for_labels(self.folder, uploads, self.config.clients, server, public, self.config.seed, truth)
+            account_for_labels(
+                self.folder,
+                uploads,
+                self.config.clients,
+                server,
+                here.data.public,
+                self.config.seed,
+                truth=here.data.public_labels,
+                defence=self.config.distillation.defence,
+                left_out=unheard,
+            )
 
     def _screening(self) -> list[dict[str, Any]]:
         """Whom the server did not listen to, and why; judged again, because the files say the same as before."""
-        if not self.config.distillation.defence.trust or not isinstance(self.scheme, Predictions):
+        if not isinstance(self.scheme, Predictions):
             return []
         verdict = self.scheme.screening([self.folder.knowledge(k) for k in range(self.config.clients)])
         return verdict.as_json() if verdict else []

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedol.report.tables import percent, size
+from fedol.robust.screening import left_out
 
 Figure = tuple[str, str, str]  # what, how much, a remark
 
@@ -43,7 +44,7 @@ def _simulated(summary: dict[str, Any]) -> str:
 
 
 def _served(summary: dict[str, Any]) -> str:
-    clients, server, out = summary["clients"], summary["server"], _left_out(summary)
+    clients, server, out = summary["clients"], summary["server"], len(left_out(summary["screening"]))
     sent = size(float(np.mean([client["bytes"] for client in clients])))
     words = (
         f"{server['model']} ({server['parameters']:,} parameters) learnt from {len(clients) - out} clients, "
@@ -57,10 +58,6 @@ def _served(summary: dict[str, Any]) -> str:
     refused = len(summary["refused"])
     words += f"; {out} client{'s were' if out > 1 else ' was'} left out as suspicious" if out else ""
     return words + (f"; {refused} file{'s were' if refused > 1 else ' was'} refused." if refused else ".")
-
-
-def _left_out(summary: dict[str, Any]) -> int:
-    return sum(entry["left_out"] for entry in summary.get("screening", []))
 
 
 def _against(server: float, other: float, who: str) -> str:
@@ -104,7 +101,7 @@ def _simulated_figures(summary: dict[str, Any]) -> list[Figure]:
 def _served_figures(summary: dict[str, Any]) -> list[Figure]:
     test, last = summary["test"], summary["history"][-1]
     rows = [("accuracy", percent(test["accuracy"]), f"on {test['samples']:,} test images")] if test else []
-    remark = f"{_left_out(summary)} left out, {len(summary['refused'])} refused"
+    remark = f"{len(left_out(summary['screening']))} left out, {len(summary['refused'])} refused"
     rows.append(("clients", str(len(summary["clients"])), remark))
     rows.append(("model", summary["server"]["model"], f"{summary['server']['parameters']:,} parameters"))
     rows.append(("received", size(sum(client["bytes"] for client in summary["clients"])), "in all"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedol.report.tables import percent, size
+from fedol.robust.screening import left_out
 from fedol.robust.trust import FEWEST
 
 CARD = """# {model} trained by FedOL
@@ -56,7 +57,7 @@ is discussed in the documentation (docs/federation.md).
 def model_card(summary: dict[str, Any]) -> str:
     """The card of a finished server run."""
     config, task, classes = summary["config"], summary["task"], summary["task"]["classes"]
-    out = left_out(summary)
+    out = left_out(summary["screening"])
     count = len(summary["clients"]) - len(out)
     clients = [["client", "file", "size", "codec", "heard", "privacy that it promises"]]
     clients += [
@@ -98,11 +99,6 @@ def model_card(summary: dict[str, Any]) -> str:
         history=_table(history),
         versions=", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
     )
-
-
-def left_out(summary: dict[str, Any]) -> set[str]:
-    """The clients that the screening left out."""
-    return {entry["client"] for entry in summary["screening"] if entry["left_out"]}
 
 
 def _suspicions(summary: dict[str, Any]) -> str:

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from fedol.data.npz import load_test
 from fedol.federation.coordinator import Coordinator
-from fedol.report.modelcard import left_out
 from fedol.report.progress import LiveProgress
 from fedol.report.tables import percent, size
+from fedol.robust.screening import left_out
 from fedol.robust.trust import FEWEST
 
 
@@ -39,7 +39,7 @@ def finish(coordinator: Coordinator, test: Path | None, quiet: bool, as_json: bo
 
 def server_table(summary: dict[str, Any]) -> Table:
     """Who took part, who was refused and why, and the model."""
-    out = left_out(summary)
+    out = left_out(summary["screening"])
     told = f", {len(out)} left out" if out else ""
     table = Table(title=f"{escape(summary['task']['name'])}: {len(summary['clients'])} clients{told}")
     for heading in ("client", "file", "size", "codec", ""):

@@ -57,3 +57,8 @@ def screen(knowledge: Iterable[Knowledge]) -> Screening:
 def _number(value: Any) -> Any:
     """JSON has no NaN; where there was nobody to compare with, there is no number."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def left_out(screening: Iterable[dict[str, Any]]) -> set[str]:
+    """The clients that a screening, as it is kept (``as_json``), left out."""
+    return {entry["client"] for entry in screening if entry["left_out"]}

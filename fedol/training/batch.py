@@ -12,7 +12,10 @@ SMALL = 1 << 26  # bytes of float32 images that a CPU keeps normalised, rather t
 
 
 class Batches:
-    """Images as uint8 [N, H, W, C] on the device: a gathered row is already channels last, and a quarter of float32."""
+    """Images [N, H, W, C] on the device, so that a gathered row is already channels last.
+
+    As uint8, a quarter of float32; small data sets on a CPU normalised once and for all.
+    """
 
     def __init__(self, images: Tensor, normalise: Normalisation, device: torch.device) -> None:
         self.pixels = images.to(device).permute(0, 2, 3, 1).contiguous()

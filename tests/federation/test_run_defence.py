@@ -51,6 +51,12 @@ def test_a_liar_s_file_is_left_out_of_a_run(tmp_path: Path) -> None:
     result = fedol.run(**settings)
     assert [entry["client"] for entry in result.summary["screening"] if entry["left_out"]] == ["client 0"]
     assert "suspicious, left out" in (result.out / "report.html").read_text()
+    # The page's votes are those that counted: the liar is shown, without weight, and sure in no iteration.
+    evidence = json.loads((result.out / "evidence.json").read_text())
+    assert evidence["left_out"] == ["client 0"] and evidence["clients"][0] == "client 0"
+    liar, *honest = zip(*(sample["votes"] for sample in evidence["samples"]), strict=True)
+    assert {weight for _, _, weight, _, _ in liar} == {0}
+    assert all(weight > 0 for client in honest for _, _, weight, _, _ in client)
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedkt", "local"])

@@ -104,15 +104,27 @@ class Shape:
 
     def arrivals(self, norm: nn.Module) -> Tensor:
         """This layer's counters: zero between kernels, because the last program to arrive sets them back."""
-        counters = _ARRIVALS.get(norm)
-        if counters is None or counters.device != self._x.device:
-            counters = torch.zeros(self.sum_grid[1], device=self._x.device, dtype=torch.int32)
-            _ARRIVALS[norm] = counters
-        return counters
+        return arrivals(norm, self.channels, self._x.device)
 
 
 # One set of counters per layer: models on different streams must not share them.
 _ARRIVALS: WeakKeyDictionary[nn.Module, Tensor] = WeakKeyDictionary()
+
+
+def arrivals(norm: nn.Module, channels: int, device: torch.device) -> Tensor:
+    """A layer's counters; a sum uses one per block of channels."""
+    counters = _ARRIVALS.get(norm)
+    if counters is None or counters.device != device:
+        counters = torch.zeros(channels, device=device, dtype=torch.int32)
+        _ARRIVALS[norm] = counters
+    return counters
+
+
+def prepare(model: nn.Module, device: torch.device) -> None:
+    """Make the counters now: made during a capture, they would be filled by every replay."""
+    for norm in model.modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            arrivals(norm, norm.num_features, device)
 
 
 def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from fedol.models.blocks import fused_kernels
 from fedol.models.overlap import weight_gradients_on
 from fedol.training.adam import Adam, Moments
 from fedol.training.average import Average
@@ -19,6 +21,8 @@ from fedol.training.loop import pull
 from fedol.training.loss import batch_loss
 from fedol.training.snapshot import Snapshot
 from fedol.training.weights import Weights
+
+_TRIED: set[Hashable] = set()  # kinds of steps that have run once in this process
 
 
 class NotCapturable(Exception):
@@ -50,6 +54,8 @@ class Step:
         self._average = Average(self._model) if job.recipe.average else None  # its tensors are views of the weights
         self._rate, decay = torch.tensor(job.recipe.lr, device=device), job.recipe.weight_decay
         self._adam = Adam([self._weights.flat], self._rate, decay)
+        if kernels := fused_kernels():
+            kernels.prepare(self._model, device)
         full, rest = min(job.recipe.batch_size, job.samples), job.samples % job.recipe.batch_size
         self._graphs = self._captured([full, rest] if 0 < rest < full else [full], device)
 
@@ -61,10 +67,12 @@ class Step:
         try:
             for size in sizes:
                 # Compiles and chooses kernels, and finds out what no graph can hold: a capture that fails in the
-                # middle cannot be undone.
-                with _no_waiting(), _no_drawing(device):
-                    self._run(size)
-                self._next.zero_()
+                # middle cannot be undone. A model of the same kind has been through that already.
+                if (kind := self._kind(size)) not in _TRIED:
+                    with _no_waiting(), _no_drawing(device):
+                        self._run(size)
+                    self._next.zero_()
+                    _TRIED.add(kind)
                 graphs[size] = torch.cuda.CUDAGraph()
                 graphs[size].capture_begin(pool=pool, capture_error_mode="thread_local")
                 try:
@@ -76,6 +84,12 @@ class Step:
                 for tensor, old in zip(state, before, strict=True):
                     tensor.copy_(old)
         return graphs
+
+    def _kind(self, size: int) -> Hashable:
+        """What decides which kernels a step of this size runs: every layer's class and shapes, the data, the recipe."""
+        layers = str(self._model), tuple(type(module) for module in self._model.modules())
+        data = self._batches.pixels.shape[1:], self._targets.shape[1:], self._targets.dtype
+        return layers, data, replace(self._recipe, epochs=1, lr=1.0), size
 
     def _run(self, size: int) -> None:
         """One step on ``size`` samples."""

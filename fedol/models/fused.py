@@ -23,10 +23,11 @@ from fedol.models import kernels
 # Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64 (benchmarks/README.md).
 # "pdl": a kernel may be set up while the one before it still runs (programmatic dependent launch, from Hopper on); it
 # waits for that one's results itself, so that only the launch is hidden.
-LAUNCH = {"num_warps": 4, "launch_pdl": torch.cuda.get_device_capability() >= (9, 0)}
-TILE, WIDE = 4096, 64  # elements that an elementwise program takes, and how wide
-SUM_TILE, SUM_CHANNELS = 8192, 32  # the same for one turn of a sum
+LAUNCH = {"launch_pdl": torch.cuda.get_device_capability() >= (9, 0)}
+TILE, WIDE, WARPS = 4096, 64, 4  # elements that an elementwise program takes, how wide, and its warps
+SUM_TILE, SUM_WIDE, SUM_WARPS = 4096, 64, 8  # the same for one turn of a sum
 PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
+GATHERED = 128  # programs over the rows, whose partial sums the last one adds up
 
 
 class _NormAct(torch.autograd.Function):
@@ -89,14 +90,15 @@ class Shape:
         power = triton.next_power_of_2(self.channels)
         self.stride = WIDE if WIDE % self.channels == 0 else self.channels
         wide = min(WIDE, triton.next_power_of_2(self.stride))
-        self.blocks = {"C": self.channels, "BM": TILE // wide, "BC": wide, **LAUNCH}
+        self.blocks = {"C": self.channels, "BM": TILE // wide, "BC": wide, "num_warps": WARPS, **LAUNCH}
         self.grid = (triton.cdiv(self.elements, self.stride * (TILE // wide)), triton.cdiv(self.stride, wide))
-        wide = min(SUM_CHANNELS, power)
+        wide = min(SUM_WIDE, power)
         columns, high = triton.cdiv(self.channels, wide), SUM_TILE // wide
-        programs = min(max(1, PROGRAMS // columns), triton.cdiv(self.rows, high))
+        programs = min(max(1, PROGRAMS // columns), GATHERED, triton.cdiv(self.rows, high))
         self.per_program = triton.cdiv(triton.cdiv(self.rows, programs), high) * high
         self.sum_grid = (triton.cdiv(self.rows, self.per_program), columns)
-        self.sum_blocks = {"C": self.channels, "BM": high, "BC": wide, "P": PROGRAMS, **LAUNCH}
+        self.sum_blocks = {"C": self.channels, "BM": high, "BC": wide, "P": GATHERED}
+        self.sum_blocks |= {"num_warps": SUM_WARPS, **LAUNCH}
 
     def partial(self) -> Tensor:
         """Room for two sums per program and channel."""

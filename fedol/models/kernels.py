@@ -35,6 +35,7 @@ def statistics(  # type: ignore[no-untyped-def]
     end = tl.minimum(start + per_program, rows)
     # Sums of differences from the running mean: no cancellation where a channel's mean is far from zero.
     shift = tl.load(running_mean + c, mask=held, other=0.0)
+    old_var = tl.load(running_var + c, mask=held, other=0.0)
     first = tl.zeros((BM, BC), tl.float32)
     second = tl.zeros((BM, BC), tl.float32)
     for row in range(start, end, BM):
@@ -60,7 +61,6 @@ def statistics(  # type: ignore[no-untyped-def]
         spread = tl.sum(tl.where(mask, squares + counts * off * off, 0.0), 0)
         tl.store(mean + c, m, mask=held)
         tl.store(rstd + c, 1 / tl.sqrt(spread / rows + eps), mask=held)
-        old_var = tl.load(running_var + c, mask=held, other=0.0)
         tl.store(running_mean + c, shift + momentum * (m - shift), mask=held)
         tl.store(running_var + c, old_var + momentum * (spread / (rows - 1) - old_var), mask=held)
 

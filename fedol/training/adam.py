@@ -17,10 +17,16 @@ Moments = Mapping[str, Mapping[str, Tensor]]
 
 
 class Adam:
-    """Adam over some parameters, with L2 weight decay. ``lr`` may be a tensor, which a CUDA graph then reads."""
+    """Adam over some parameters, with L2 weight decay. ``lr`` may be a tensor, which a CUDA graph then reads.
 
-    def __init__(self, parameters: Sequence[Tensor], lr: float | Tensor, weight_decay: float = 0.0) -> None:
-        self.lr, self._decay = lr, weight_decay
+    ``piece``: the kernel gives 65,536 elements to one multiprocessor, so that a small model in one long tensor would
+    keep few of them busy; it is told of a tensor every so many elements instead.
+    """
+
+    def __init__(
+        self, parameters: Sequence[Tensor], lr: float | Tensor, weight_decay: float = 0.0, piece: int | None = None
+    ) -> None:
+        self.lr, self._decay, self._piece = lr, weight_decay, piece
         # The moments lie in memory as the parameter does: the kernel goes through both as they are.
         self.state = [
             (p, {"step": torch.zeros((), device=p.device), **{part: torch.zeros_like(p) for part in ADAM[1:]}})
@@ -35,11 +41,13 @@ class Adam:
     @torch.no_grad()
     def step(self) -> None:
         """Update every parameter that has a gradient."""
-        live = [(p, p.grad, moments) for p, moments in self.state if p.grad is not None]
-        steps, first, second = ([moments[part] for _, _, moments in live] for part in ADAM)
-        torch._foreach_add_(steps, 1)
+        live = [(p, p.grad, *moments.values()) for p, moments in self.state if p.grad is not None]
+        torch._foreach_add_([step for _, _, step, _, _ in live], 1)
+        if self._piece is not None:
+            live = [piece for tensors in live for piece in _cut(self._piece, *tensors)]
+        values, gradients, steps, first, second = (list(column) for column in zip(*live, strict=True))
         torch._fused_adam_(
-            [p for p, _, _ in live], [gradient for _, gradient, _ in live], first, second, [], steps,
+            values, gradients, first, second, [], steps,
             lr=self.lr, beta1=0.9, beta2=0.999, weight_decay=self._decay, eps=1e-8, amsgrad=False, maximize=False,
         )  # fmt: skip
 
@@ -47,3 +55,9 @@ class Adam:
         """The state by the model's names for its parameters."""
         names = {id(p): name for name, p in model.named_parameters()}
         return {names[id(p)]: moments for p, moments in self.state}
+
+
+def _cut(size: int, value: Tensor, gradient: Tensor, step: Tensor, *moments: Tensor) -> list[tuple[Tensor, ...]]:
+    """A parameter, its gradient and state as many; they share the count of steps."""
+    pieces = zip(*(torch.split(tensor, size) for tensor in (value, gradient, *moments)), strict=True)
+    return [(v, g, step, first, second) for v, g, first, second in pieces]

@@ -22,6 +22,7 @@ from fedol.training.loss import batch_loss
 from fedol.training.snapshot import Snapshot
 from fedol.training.weights import Weights
 
+PIECES = 36  # of the weights for Adam: as many as PyTorch's kernel takes at once
 _TRIED: set[Hashable] = set()  # kinds of steps that have run once in this process
 
 
@@ -53,7 +54,7 @@ class Step:
         self.loss = torch.zeros(1, device=device)  # summed over the samples of the epoch
         self._average = Average(self._model) if job.recipe.average else None  # its tensors are views of the weights
         self._rate, decay = torch.tensor(job.recipe.lr, device=device), job.recipe.weight_decay
-        self._adam = Adam([self._weights.flat], self._rate, decay)
+        self._adam = Adam([self._weights.flat], self._rate, decay, self._weights.share(PIECES))
         if kernels := fused_kernels():
             kernels.prepare(self._model, device)
         full, rest = min(job.recipe.batch_size, job.samples), job.samples % job.recipe.batch_size

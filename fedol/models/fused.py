@@ -11,7 +11,7 @@ and its ``twin``), so that the two gradients come back apart and are added here,
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -20,14 +20,25 @@ from torch import Tensor, nn
 
 from fedol.models import kernels
 
-# Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64 (benchmarks/README.md).
 # "pdl": a kernel may be set up while the one before it still runs (programmatic dependent launch, from Hopper on); it
 # waits for that one's results itself, so that only the launch is hidden.
 LAUNCH = {"launch_pdl": torch.cuda.get_device_capability() >= (9, 0)}
-TILE, WIDE, WARPS = 4096, 64, 4  # elements that an elementwise program takes, how wide, and its warps
-SUM_TILE, SUM_WIDE, SUM_WARPS = 4096, 64, 8  # the same for one turn of a sum
+
+
+class Cut(NamedTuple):
+    """How much a program takes in one turn: elements, how many of them in a row, by how many warps."""
+
+    tile: int
+    wide: int
+    warps: int
+
+
+# Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64 (benchmarks/README.md).
+ELEMENTWISE = Cut(4096, 64, 4)
+SUMS = Cut(8192, 32, 4)
+LARGE_SUMS, LARGE = Cut(4096, 64, 8), 1 << 22  # for many tensors of at least so many elements
 PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
-GATHERED = 128  # programs over the rows, whose partial sums the last one adds up
+GATHERED = 128  # of them over the rows, at the most: as many partial sums the last one adds up
 
 
 class _NormAct(torch.autograd.Function):
@@ -48,7 +59,7 @@ class _NormAct(torch.autograd.Function):
         )  # fmt: skip
         kernels.apply[shape.grid](
             x, x if residual is None else residual, y, mean, rstd, weight, bias, shape.elements, shape.stride,
-            **shape.blocks, RESIDUAL=residual is not None, RELU=relu,
+            int(residual is not None), int(relu), **shape.blocks,
         )  # fmt: skip
         ctx.save_for_backward(x, y if residual is not None else x, weight, bias, mean, rstd)
         ctx.relu, ctx.residual, ctx.norm = relu, residual is not None, norm
@@ -59,19 +70,20 @@ class _NormAct(torch.autograd.Function):
         """Two sums, then one pass."""
         x, y, weight, bias, mean, rstd = ctx.saved_tensors
         ways = [dy.contiguous(memory_format=torch.channels_last) for dy in gradients if dy is not None]
-        twin, written = len(ways) == 2, len(ways) == 2 or ctx.residual
-        shape = Shape(x)
+        twin = len(ways) - 1
+        written = bool(twin) or ctx.residual
+        shape = Shape(x, LARGE_SUMS if written and x.numel() >= LARGE else SUMS)
         dweight, dbias = torch.empty_like(weight), torch.empty_like(weight)
         dx = torch.empty_like(x)
         dz = torch.empty_like(x) if written else ways[0]
         kernels.gradient_sums[shape.sum_grid](
             ways[0], ways[-1], y, x, dz, mean, rstd, weight, bias, shape.partial(), shape.arrivals(ctx.norm),
-            dweight, dbias, shape.rows, shape.per_program, **shape.sum_blocks,
-            TWIN=twin, RESIDUAL=ctx.residual, RELU=ctx.relu,
+            dweight, dbias, shape.rows, shape.per_program, twin, int(ctx.residual), int(ctx.relu), **shape.sum_blocks,
+            WRITTEN=written,
         )  # fmt: skip
         kernels.gradient[shape.grid](
             dz, x, mean, rstd, weight, bias, dweight, dbias, dx, shape.elements, shape.stride, shape.rows,
-            **shape.blocks, RELU=ctx.relu and not written,
+            int(ctx.relu and not written), **shape.blocks,
         )  # fmt: skip
         return dx, dz if ctx.residual else None, dweight, dbias, None, None
 
@@ -83,22 +95,26 @@ class Shape:
     as rows of 64 elements, several of its own rows each, and all sums are gathered over the same number of programs.
     """
 
-    def __init__(self, x: Tensor) -> None:
+    def __init__(self, x: Tensor, sums: Cut = SUMS) -> None:
         self._x = x
         self.elements, self.channels = x.numel(), x.shape[1]
         self.rows = self.elements // self.channels
-        power = triton.next_power_of_2(self.channels)
-        self.stride = WIDE if WIDE % self.channels == 0 else self.channels
-        wide = min(WIDE, triton.next_power_of_2(self.stride))
-        self.blocks = {"C": self.channels, "BM": TILE // wide, "BC": wide, "num_warps": WARPS, **LAUNCH}
-        self.grid = (triton.cdiv(self.elements, self.stride * (TILE // wide)), triton.cdiv(self.stride, wide))
-        wide = min(SUM_WIDE, power)
-        columns, high = triton.cdiv(self.channels, wide), SUM_TILE // wide
+        self.stride = ELEMENTWISE.wide if ELEMENTWISE.wide % self.channels == 0 else self.channels
+        high, wide = self._block(ELEMENTWISE, self.stride)
+        self.blocks = {"C": self.channels, "BM": high, "BC": wide, "num_warps": ELEMENTWISE.warps, **LAUNCH}
+        self.grid = (triton.cdiv(self.elements, self.stride * high), triton.cdiv(self.stride, wide))
+        high, wide = self._block(sums, self.channels)
+        columns = triton.cdiv(self.channels, wide)
         programs = min(max(1, PROGRAMS // columns), GATHERED, triton.cdiv(self.rows, high))
         self.per_program = triton.cdiv(triton.cdiv(self.rows, programs), high) * high
         self.sum_grid = (triton.cdiv(self.rows, self.per_program), columns)
-        self.sum_blocks = {"C": self.channels, "BM": high, "BC": wide, "P": GATHERED}
-        self.sum_blocks |= {"num_warps": SUM_WARPS, **LAUNCH}
+        self.sum_blocks = {"C": self.channels, "BM": high, "BC": wide, "P": GATHERED, "num_warps": sums.warps, **LAUNCH}
+
+    @staticmethod
+    def _block(cut: Cut, columns: int) -> tuple[int, int]:
+        """Rows and columns of a program's block."""
+        wide = min(cut.wide, triton.next_power_of_2(columns))
+        return cut.tile // wide, wide
 
     def partial(self) -> Tensor:
         """Room for two sums per program and channel."""

@@ -2,7 +2,9 @@
 
 A tensor is seen as [rows, C]. Kernels that sum split the rows over programs; the last program to finish gathers the
 partial sums in a fixed order. Elementwise kernels see rows of ``stride`` elements, several rows of C where C is small.
-Each waits itself for the kernel before it (``gdc_wait``), so that it can be set up while that one runs.
+Each waits itself for the kernel before it (``gdc_wait``), so that it can be set up while that one runs. Flags are
+arguments, not constants: every combination of constants would be another kernel to compile before the first step.
+They mask loads instead of branching around them, so that all loads are under way at once.
 """
 
 import triton
@@ -65,10 +67,10 @@ def statistics(  # type: ignore[no-untyped-def]
         tl.store(running_var + c, old_var + momentum * (spread / (rows - 1) - old_var), mask=held)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["add", "relu"])  # type: ignore[untyped-decorator]
 def apply(  # type: ignore[no-untyped-def]
-    x, residual, y, mean, rstd, weight, bias, elements, stride,
-    C, BM: tl.constexpr, BC: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    x, residual, y, mean, rstd, weight, bias, elements, stride, add, relu,
+    C, BM: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """y = relu((x − mean) · rstd · weight + bias + residual)."""
     gdc_wait()
@@ -82,26 +84,24 @@ def apply(  # type: ignore[no-untyped-def]
     w = tl.load(weight + c, mask=held, other=0.0)
     b = tl.load(bias + c, mask=held, other=0.0)
     m = tl.load(mean + c, mask=held, other=0.0)
+    value = tl.load(x + place, mask=mask, other=0.0).to(tl.float32)
+    more = tl.load(residual + place, mask=mask & (add > 0), other=0.0).to(tl.float32)
     # Written as in the backward kernels, so that both see the same sign.
-    normal = (tl.load(x + place, mask=mask, other=0.0).to(tl.float32) - m[None, :]) * inverse[None, :]
-    value = normal * w[None, :] + b[None, :]
-    if RESIDUAL:
-        value += tl.load(residual + place, mask=mask, other=0.0).to(tl.float32)
-    if RELU:
-        value = tl.maximum(value, 0.0)
+    normal = (value - m[None, :]) * inverse[None, :]
+    value = normal * w[None, :] + b[None, :] + more
+    value = tl.where(relu > 0, tl.maximum(value, 0.0), value)
     tl.store(y + place, value.to(y.dtype.element_ty), mask=mask)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["twin", "residual", "relu"])  # type: ignore[untyped-decorator]
 def gradient_sums(  # type: ignore[no-untyped-def]
     dy, dy2, y, x, dz_out, mean, rstd, weight, bias, partial, arrivals, dweight, dbias, rows, per_program,
-    C, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr,
-    TWIN: tl.constexpr, RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    twin, residual, relu, C, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr, WRITTEN: tl.constexpr,
 ):  # fmt: skip
     """Gradients of weight and bias: Σ dz·x̂ and Σ dz, dz being dy (+ dy2) where the output is positive.
 
-    With a twin or a residual dz is written: the next kernel then has one tensor to read, and it is the residual's
-    gradient.
+    With a twin or a residual dz is WRITTEN: the next kernel then has one tensor to read, and it is the residual's
+    gradient. This is a constant: without, far fewer registers are needed.
     """
     gdc_wait()
     gdc_launch_dependents()
@@ -122,13 +122,13 @@ def gradient_sums(  # type: ignore[no-untyped-def]
         place = r[:, None] * C + c[None, :]
         dz = tl.load(dy + place, mask=mask, other=0.0).to(tl.float32)
         normal = (tl.load(x + place, mask=mask, other=0.0).to(tl.float32) - m[None, :]) * inverse[None, :]
-        if TWIN:
-            dz += tl.load(dy2 + place, mask=mask, other=0.0).to(tl.float32)
-        if RELU and RESIDUAL:
-            dz = tl.where(tl.load(y + place, mask=mask, other=0.0).to(tl.float32) > 0, dz, 0.0)
-        elif RELU:  # without a residual, x alone tells where the output is positive
-            dz = tl.where(normal * w[None, :] + b[None, :] > 0, dz, 0.0)
-        if TWIN or RESIDUAL:
+        positive = normal * w[None, :] + b[None, :] > 0  # without a residual, x alone tells where the output is
+        if WRITTEN:
+            dz += tl.load(dy2 + place, mask=mask & (twin > 0), other=0.0).to(tl.float32)
+            out = tl.load(y + place, mask=mask & (residual > 0), other=0.0).to(tl.float32)
+            positive = tl.where(residual > 0, out > 0, positive)
+        dz = tl.where(positive | (relu == 0), dz, 0.0)
+        if WRITTEN:
             short = dz.to(dz_out.dtype.element_ty)
             tl.store(dz_out + place, short, mask=mask)
             dz = short.to(tl.float32)  # what the next kernel will read
@@ -145,12 +145,12 @@ def gradient_sums(  # type: ignore[no-untyped-def]
         tl.store(dweight + c, tl.sum(scaleds, 0), mask=held)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["relu"])  # type: ignore[untyped-decorator]
 def gradient(  # type: ignore[no-untyped-def]
     dz_in, x, mean, rstd, weight, bias, dweight, dbias, dx, elements, stride, rows,
-    C, BM: tl.constexpr, BC: tl.constexpr, RELU: tl.constexpr,
+    relu, C, BM: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """dx = weight · rstd · (dz − mean(dz) − x̂ · mean(dz·x̂)); with RELU, dz is still to be found from dy and x."""
+    """dx = weight · rstd · (dz − mean(dz) − x̂ · mean(dz·x̂)); with ``relu``, dz is still to be found from dy and x."""
     gdc_wait()
     gdc_launch_dependents()
     r = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -166,7 +166,6 @@ def gradient(  # type: ignore[no-untyped-def]
     scaled = tl.load(dweight + c, mask=held, other=0.0) / rows
     dz = tl.load(dz_in + place, mask=mask, other=0.0).to(tl.float32)
     normal = (tl.load(x + place, mask=mask, other=0.0).to(tl.float32) - m[None, :]) * inverse[None, :]
-    if RELU:
-        dz = tl.where(normal * w[None, :] + b[None, :] > 0, dz, 0.0)
+    dz = tl.where((normal * w[None, :] + b[None, :] > 0) | (relu == 0), dz, 0.0)
     value = (inverse * w)[None, :] * (dz - plain[None, :] - normal * scaled[None, :])
     tl.store(dx + place, value.to(dx.dtype.element_ty), mask=mask)

@@ -95,10 +95,11 @@ def engine(device: torch.device, on_epoch: OnEpoch) -> CpuEngine | CudaEngine:
 
 @torch.no_grad()
 def predict(
-    model: nn.Module, images: Array, normalise: Normalisation, device: torch.device, batch: int = 512
+    model: nn.Module, images: Array, normalise: Normalisation, device: torch.device, batch: int | None = None
 ) -> Tensor:
     """Log-probabilities, float32 [N, classes] on the CPU, of uint8 images; in evaluation mode, un-augmented."""
     pixels = to_tensor(images, "images")
+    batch = batch or (1024 if device.type == "cuda" else 512)  # a GPU waits for the host at smaller ones
     was_training = model.training
     model.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     with threads(1):

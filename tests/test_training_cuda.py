@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fedol.models import blocks, create
-from fedol.training import Job, Normalisation, Recipe, Snapshot, fit
+from fedol.training import Job, Normalisation, Recipe, Snapshot, fit, step
 from fedol.training.loop import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -38,7 +38,7 @@ def relative(found: Tensor, wanted: Tensor) -> float:
     return float((found.detach().double() - wanted.detach()).norm() / wanted.detach().norm().clamp_min(1e-12))
 
 
-@pytest.mark.parametrize("shape", [(64, 16, 32), (64, 64, 16), (64, 256, 8), (64, 24, 7), (8, 1024, 4), (3, 40, 5)])
+@pytest.mark.parametrize("shape", [(64, 16, 32), (64, 64, 16), (64, 256, 8), (64, 64, 33), (64, 24, 7), (3, 40, 5)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 # as in a body, a shortcut, a block's end, the last block, the stem
 @pytest.mark.parametrize(("residual", "relu", "twins"), [(0, 1, 0), (0, 0, 0), (1, 1, 1), (1, 1, 0), (0, 1, 1)])
@@ -227,6 +227,33 @@ def test_fallbacks_say_their_path_and_a_broken_model_stops_alone() -> None:
     for name in ("good", "linear"):
         assert results[name].path.startswith("CUDA graph") and results[name].error is None
     assert results["waits"].losses[-1] < results["waits"].losses[0]
+
+
+class Sometimes(nn.Module):
+    """Draws random numbers if told to, which its description does not show."""
+
+    def __init__(self, noisy: bool) -> None:
+        super().__init__()
+        self.noisy, self.head = noisy, nn.Linear(768, 10)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        x = images.flatten(1)
+        return self.head(x + torch.randn_like(x) if self.noisy else x)
+
+
+def test_a_model_like_one_before_is_still_looked_at_closely() -> None:
+    quiet, noisy = fit([job("quiet", Sometimes(False)), job("noisy", Sometimes(True))], DEVICE)
+    results = {result.job.name: result for result in (quiet, noisy)}
+    assert results["quiet"].path.startswith("CUDA graph")
+    assert results["noisy"].path == "plain loop: its layers draw random numbers"
+
+
+def test_a_second_model_of_a_kind_trains_as_if_it_were_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is captured without a trial step."""
+    tried: set[object] = set()
+    monkeypatch.setattr(step, "_TRIED", tried)
+    first, second = (next(fit([job("same")], DEVICE)) for _ in range(2))
+    assert tried and first.losses == second.losses
 
 
 def test_proximal_term_pulls_to_the_start() -> None:

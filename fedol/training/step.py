@@ -69,7 +69,8 @@ class Step:
             for size in sizes:
                 # Compiles and chooses kernels, and finds out what no graph can hold: a capture that fails in the
                 # middle cannot be undone. A model of the same kind has been through that already.
-                if (kind := self._kind(size)) not in _TRIED:
+                kind = self._kind(size)
+                if kind is None or kind not in _TRIED:
                     with _no_waiting(), _no_drawing(device):
                         self._run(size)
                     self._next.zero_()
@@ -86,11 +87,15 @@ class Step:
                     tensor.copy_(old)
         return graphs
 
-    def _kind(self, size: int) -> Hashable:
-        """What decides which kernels a step of this size runs: every layer's class and shapes, the data, the recipe."""
-        layers = str(self._model), tuple(type(module) for module in self._model.modules())
-        data = self._batches.pixels.shape[1:], self._targets.shape[1:], self._targets.dtype
-        return layers, data, replace(self._recipe, epochs=1, lr=1.0), size
+    def _kind(self, size: int) -> Hashable | None:
+        """What decides which kernels a step of this size runs: every layer's shapes, the data, the recipe.
+
+        None where a layer is neither PyTorch's nor ours: its description need not show all that it does.
+        """
+        if not all(type(module).__module__.startswith(("torch.nn.", "fedol.")) for module in self._model.modules()):
+            return None
+        data = self._next.device, self._batches.pixels.shape[1:], self._targets.shape[1:], self._targets.dtype
+        return str(self._model), data, replace(self._recipe, epochs=1, lr=1.0), size
 
     def _run(self, size: int) -> None:
         """One step on ``size`` samples."""

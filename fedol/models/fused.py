@@ -50,7 +50,7 @@ class _NormAct(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         """Batch statistics, then one pass over x."""
         ctx.set_materialize_grads(False)  # a twin that nobody used has no gradient
-        shape = Shape(x)
+        shape = Shape(x, SUMS)
         y = torch.empty_like(x)
         mean, rstd = torch.empty_like(weight), torch.empty_like(weight)
         kernels.statistics[shape.sum_grid](
@@ -95,7 +95,7 @@ class Shape:
     as rows of 64 elements, several of its own rows each, and all sums are gathered over the same number of programs.
     """
 
-    def __init__(self, x: Tensor, sums: Cut = SUMS) -> None:
+    def __init__(self, x: Tensor, sums: Cut) -> None:
         self._x = x
         self.elements, self.channels = x.numel(), x.shape[1]
         self.rows = self.elements // self.channels

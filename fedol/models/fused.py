@@ -35,7 +35,7 @@ class Cut(NamedTuple):
 
 # Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64 (benchmarks/README.md).
 ELEMENTWISE = Cut(4096, 64, 4)
-SUMS = Cut(8192, 32, 4)
+SUMS = Cut(4096, 32, 4)
 LARGE_SUMS, LARGE = Cut(4096, 64, 8), 1 << 22  # for many tensors of at least so many elements
 PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
 GATHERED = 128  # of them over the rows, at the most: as many partial sums the last one adds up

@@ -31,12 +31,20 @@ ServerEpochs = Annotated[int | None, typer.Option(help="Epochs of each server it
 Iterations = Annotated[int | None, typer.Option(help="FedOL's iterations.")]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Begin nothing that would end later.")]
+SideBySide = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Partitions and seeds that train at once: more keep a GPU busier, and more is lost if it is cut off.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be computed and about how long it takes.")]
 SpecFile = Annotated[
     Path | None, typer.Option("--spec", help="Only write the benchmark to this file, for fedol.experiments.worker.")
 ]
 NOT_SETTINGS = ["partitions", "methods", "seeds", "preset", "out", "time_limit", "dry_run", "spec", "quiet", "as_json"]
-NOT_SETTINGS += ["equal_compute", "rounds", "feedback_epochs"]
+NOT_SETTINGS += ["equal_compute", "rounds", "feedback_epochs", "side_by_side"]
 
 
 @bench.command("one-round")
@@ -59,6 +67,7 @@ def one_round(
     ] = False,
     device: Device = None,
     time_limit: TimeLimit = None,
+    side_by_side: SideBySide = 1,
     dry_run: DryRun = False,
     spec: SpecFile = None,
     quiet: Quiet = False,
@@ -70,7 +79,7 @@ def one_round(
     """
     options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     values = _values("one-round", options, preset, partitions, methods, seeds)
-    _run({**values, "equal_compute": equal_compute}, out, time_limit, dry_run, spec, quiet, as_json)
+    _run({**values, "equal_compute": equal_compute}, out, time_limit, side_by_side, dry_run, spec, quiet, as_json)
 
 
 @bench.command()
@@ -94,6 +103,7 @@ def rounds(
     iterations: Iterations = None,
     device: Device = None,
     time_limit: TimeLimit = None,
+    side_by_side: SideBySide = 1,
     dry_run: DryRun = False,
     spec: SpecFile = None,
     quiet: Quiet = False,
@@ -106,7 +116,14 @@ def rounds(
     options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     values = _values("rounds", options, preset, partitions, methods, seeds)
     _run(
-        {**values, "rounds": rounds, "feedback_epochs": feedback_epochs}, out, time_limit, dry_run, spec, quiet, as_json
+        {**values, "rounds": rounds, "feedback_epochs": feedback_epochs},
+        out,
+        time_limit,
+        side_by_side,
+        dry_run,
+        spec,
+        quiet,
+        as_json,
     )
 
 
@@ -182,6 +199,7 @@ def _run(
     values: dict[str, Any],
     out: Path,
     time_limit: float | None,
+    side_by_side: int,
     dry_run: bool,
     spec: Path | None,
     quiet: bool,
@@ -208,7 +226,7 @@ def _run(
             Console().print(plan_table([plan.as_json(speed) for plan in plans]))
         return
     with BenchProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
-        summary = work.run(progress, time_limit)
+        summary = work.run(progress, time_limit, side_by_side)
     if as_json:
         print(json.dumps(summary))
     elif not quiet:

@@ -1,4 +1,4 @@
-"""One round for the cells of one partition and seed: their clients once, then all their servers side by side."""
+"""One round for the cells of a partition and seed: their clients once, then all their servers side by side."""
 
 from __future__ import annotations
 
@@ -34,16 +34,19 @@ def missing_clients(cells: Sequence[Cell], folder: BenchFolder) -> list[tuple[Ce
     ]
 
 
-def train_clients(cells: Sequence[Cell], scenario: Scenario, folder: BenchFolder, on_epoch: OnEpoch) -> dict[str, str]:
+def train_clients(
+    groups: Sequence[tuple[Sequence[Cell], Scenario]], folder: BenchFolder, on_epoch: OnEpoch
+) -> dict[str, str]:
     """Train what is missing, of all kinds of clients together, and keep each client when it is finished.
 
     What failed comes back: the hash of the clients, and why.
     """
-    wanted = missing_clients(cells, folder)
-    processes = [guarded(schemes.of(scenario.under(cell.config)).client(k)) for cell, k in wanted]
+    wanted = [(cell, k, scenario) for cells, scenario in groups for cell, k in missing_clients(cells, folder)]
+    processes = [guarded(schemes.of(scenario.under(cell.config)).client(k)) for cell, k, scenario in wanted]
+    device = groups[0][1].device
     failed = {}
-    for position, client in drive(processes, scenario.device, on_epoch):
-        cell, k = wanted[position]
+    for position, client in drive(processes, device, on_epoch):
+        cell, k, scenario = wanted[position]
         if isinstance(client, FedolError):
             failed[cell.clients] = f"{cell.method}: {client}"
             continue

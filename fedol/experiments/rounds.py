@@ -1,4 +1,4 @@
-"""Several rounds for the cells of one partition and seed, all advancing together, one round at a time.
+"""Several rounds for cells, all advancing together, one round at a time.
 
 Round 1 is the one-shot method. Before each later one the server's knowledge goes back: a knowledge method's clients
 learn its predictions on the public set and then their private data again; a parameter method's clients start from
@@ -106,22 +106,22 @@ class Course:
 
 
 def run(
-    cells: Sequence[Cell], scenario: Scenario, folder: BenchFolder, on_epoch: OnEpoch, deadline: float | None = None
+    cells: Sequence[tuple[Cell, Scenario]], folder: BenchFolder, on_epoch: OnEpoch, deadline: float | None = None
 ) -> Iterator[tuple[Cell, Result | FedolError]]:
     """Yield each cell's result when its last round is finished; no round begins that would end after the deadline."""
-    courses, took = [Course(cell, scenario, folder) for cell in cells], 0.0
+    courses, took = [Course(cell, scenario, folder) for cell, scenario in cells], 0.0
     while courses and (deadline is None or time.monotonic() + took < deadline):
-        began = time.monotonic()
+        began, device = time.monotonic(), cells[0][1].device
         failed: dict[Course, FedolError] = {}
         parts = [(course, k, guarded(part)) for course in courses for k, part in course.clients()]
-        for position, client in drive([part for _, _, part in parts], scenario.device, on_epoch):
+        for position, client in drive([part for _, _, part in parts], device, on_epoch):
             course, k, _ = parts[position]
             if isinstance(client, FedolError):
                 failed[course] = client
             else:
                 course.heard(k, client)
         going = [course for course in courses if course not in failed]
-        for position, server in drive([guarded(course.server()) for course in going], scenario.device, on_epoch):
+        for position, server in drive([guarded(course.server()) for course in going], device, on_epoch):
             if isinstance(server, FedolError):
                 failed[going[position]] = server
             else:

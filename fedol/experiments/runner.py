@@ -1,4 +1,4 @@
-"""Run a benchmark: group after group of cells that share their data; what is finished is kept and not done twice."""
+"""Run a benchmark: groups of cells that share their data, some at a time; what is finished is not done twice."""
 
 from __future__ import annotations
 
@@ -37,8 +37,11 @@ class Bench:
         """What is missing, group by group."""
         return plans(self.spec, self._scenario, self.folder)
 
-    def run(self, progress: Progress, time_limit: float | None = None) -> dict[str, Any]:
-        """Compute what is missing; after the limit (seconds) whatever is unfinished is left for the next time."""
+    def run(self, progress: Progress, time_limit: float | None = None, side_by_side: int = 1) -> dict[str, Any]:
+        """Compute what is missing; after the limit (seconds) whatever is unfinished is left for the next time.
+
+        ``side_by_side``: how many groups train at once. More keep a GPU busier, and more is lost when it is cut off.
+        """
         began, todo = time.monotonic(), self.plans()
         failed: list[str] = []
         self.folder.open()
@@ -46,17 +49,20 @@ class Bench:
         progress.total = sum(plan.work for plan in todo)
         progress.flops = self._flops()
         with contextlib.suppress(OutOfTime):
-            for number, plan in enumerate(todo):
-                if not (number == 0 or self._fits(plan, progress.deadline)):
-                    break
-                failed += self._run(plan, progress)
+            least = 1  # the first group always begins, so that short leases get on
+            while batch := self._in_time(todo[:side_by_side], progress.deadline, least):
+                failed += self._run(batch, progress)
+                todo, least = todo[len(batch) :], 0
         hashes = {cell.hash: self.folder.cell(cell).exists() for cell in self.spec.cells()}
         return {"cells": len(hashes), "finished": sum(hashes.values()), "failed": failed}
 
-    def _fits(self, plan: Plan, deadline: float | None) -> bool:
-        """Whether a group is expected to end in time. The first always begins, so that short leases get on."""
+    def _in_time(self, batch: list[Plan], deadline: float | None, least: int) -> list[Plan]:
+        """As many of these groups as are expected to end in time, trained together."""
         speed = self.folder.speed(device_name(self.device))
-        return deadline is None or time.monotonic() + (plan.total / speed if speed else 0.0) < deadline
+        left = None if deadline is None or speed is None else (deadline - time.monotonic()) * speed
+        while left is not None and len(batch) > least and sum(plan.total for plan in batch) > left:
+            batch = batch[:-1]
+        return batch
 
     def speed(self) -> float:
         """FLOPs per second on this device: from what is finished here, else measured on a few batches."""
@@ -71,23 +77,25 @@ class Bench:
         (result,) = fit([job], self.device)
         return len(images) * work.TRAINING * work.forward_flops(here.server) / result.seconds
 
-    def _run(self, plan: Plan, progress: Progress) -> list[str]:
-        """One group. What fails is returned and stops nothing else."""
-        scenario, started = Scenario(plan.cells[0].config, self._scenario.dataset), time.monotonic()
-        failed = one_round.train_clients(plan.cells, scenario, self.folder, progress.epoch)
-        ready = [cell for cell in plan.cells if cell.clients not in failed]
-        single, several = ([c for c in ready if c.rounds == 1], [c for c in ready if c.rounds > 1])
-        processes = [guarded(one_round.server(cell, scenario, self.folder)) for cell in single]
-        done = ((single[position], result) for position, result in drive(processes, self.device, progress.epoch))
+    def _run(self, plans: list[Plan], progress: Progress) -> list[str]:
+        """Some groups. What fails is returned and stops nothing else."""
+        started = time.monotonic()
+        groups = [(plan.cells, Scenario(plan.cells[0].config, self._scenario.dataset)) for plan in plans]
+        failed = one_round.train_clients(groups, self.folder, progress.epoch)
+        ready = [(cell, scenario) for cells, scenario in groups for cell in cells if cell.clients not in failed]
+        single, several = ([pair for pair in ready if (pair[0].rounds == 1) is once] for once in (True, False))
+        processes = [guarded(one_round.server(cell, scenario, self.folder)) for cell, scenario in single]
+        done = ((single[position][0], result) for position, result in drive(processes, self.device, progress.epoch))
         errors = list(failed.values())
-        for results in (done, rounds.run(several, scenario, self.folder, progress.epoch, progress.deadline)):
+        for results in (done, rounds.run(several, self.folder, progress.epoch, progress.deadline)):
             for cell, result in results:
                 if isinstance(result, FedolError):
                     errors.append(f"{cell.method}: {result}")
                 else:
                     self._finish(cell, result, progress)
-        if not errors and all(self.folder.cell(cell).exists() for cell in plan.cells):
-            self.folder.time(plan.cells[0].hash, device_name(self.device), plan.total, time.monotonic() - started)
+        if not errors and all(self.folder.cell(cell).exists() for cell, _ in ready):
+            total, elapsed = sum(plan.total for plan in plans), time.monotonic() - started
+            self.folder.time(plans[0].cells[0].hash, device_name(self.device), total, elapsed)
         return errors
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:

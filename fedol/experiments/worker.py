@@ -35,6 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data-dir", help="where the dataset's files are")
     parser.add_argument("--device", help="auto, cpu, cuda or mps")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="begin nothing that would end later")
+    parser.add_argument(
+        "--side-by-side", type=int, default=1, metavar="N", help="partitions and seeds to train at once"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print what would be computed")
     options = parser.parse_args(arguments)
     try:
@@ -47,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
                 names = ", ".join(line["methods"])
                 print(f"{line['partition']}, seed {line['seed']}: {line['clients']} clients, {names}; about {about}")
             return 0
-        summary = bench.run(Progress(), options.time_limit)
+        summary = bench.run(Progress(), options.time_limit, options.side_by_side)
     except FedolError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2

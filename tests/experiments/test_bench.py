@@ -39,9 +39,9 @@ class Silent(Progress):
         super().epoch(epoch)
 
 
-def run(out, progress=None, time_limit=None, **changes):
+def run(out, progress=None, time_limit=None, side_by_side=1, **changes):
     bench = Bench(Spec.from_json({**SMOKE, **changes}), out)
-    return bench.run(progress or Silent(), time_limit)
+    return bench.run(progress or Silent(), time_limit, side_by_side)
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_interrupted_rounds_continue_after_the_last_one(smoke, tmp_path):
 
     cells = [cell for cell in Spec.from_json({**SMOKE, **several, "rounds": 3}).cells() if cell.rounds == 3]
     with pytest.raises(Enough):
-        list(rounds_module.run(cells, scenario, folder, until_round_two))
+        list(rounds_module.run([(cell, scenario) for cell in cells], folder, until_round_two))
     progress = Silent()
     assert run(out, progress, **several, rounds=3)["finished"] == 2
     # Round 2's clients had finished; of the first two rounds only FedDF's second server is done again.
@@ -190,6 +190,35 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
 def test_after_the_time_limit_nothing_new_begins(smoke, tmp_path):
     summary = run(tmp_path, time_limit=0.0, methods="local,feddf", seeds=2)
     assert summary == {"cells": 4, "finished": 0, "failed": []}
+
+
+def test_groups_side_by_side_give_the_same_results_as_one_after_another(tmp_path):
+    both = {"partitions": "iid,dirichlet:0.5", "methods": "local,fedavg,feddf,fedol,ceiling", "seeds": 2}
+    several = {
+        "kind": "rounds",
+        "rounds": 2,
+        "feedback_epochs": 1,
+        "partitions": "iid,dirichlet:0.5",
+        "methods": "mine",
+    }
+    found = []
+    for groups in (1, 3):
+        out, progress = tmp_path / str(groups), Silent()
+        assert run(out, progress, side_by_side=groups, **both)["finished"] == 18  # two ceilings: one a seed
+        assert run(out, side_by_side=groups, **several)["finished"] == 2
+        assert progress.done == pytest.approx(progress.total, rel=0.02)
+        found.append({r["hash"]: (r["method"], r["accuracy"]) for r in BenchFolder(out).results()})
+    assert found[0] == found[1] and len({accuracy for _, accuracy in found[0].values()}) > 5
+
+
+def test_no_more_groups_begin_than_end_in_time(tmp_path, monkeypatch):
+    bench = Bench(Spec.from_json({**SMOKE, "methods": "local", "seeds": 4}), tmp_path)
+    plans = bench.plans()
+    assert len(plans) == 4
+    monkeypatch.setattr(bench.folder, "speed", lambda device: plans[0].total / 10)  # ten seconds a group
+    in_time = {seconds: bench._in_time(plans, time.monotonic() + seconds, least=0) for seconds in (5, 25, 100)}
+    assert [len(batch) for batch in in_time.values()] == [0, 2, 4]
+    assert bench._in_time(plans, time.monotonic(), least=1) == plans[:1] and bench._in_time(plans, None, 0) == plans
 
 
 def test_a_method_that_fails_is_reported_and_stops_no_other(tmp_path):

@@ -100,14 +100,15 @@ def predict(
     """Log-probabilities, float32 [N, classes] on the CPU, of uint8 images; in evaluation mode, un-augmented."""
     pixels = to_tensor(images, "images")
     batch = batch or (1024 if device.type == "cuda" else 512)  # a GPU waits for the host at smaller ones
+    parts = max(1, -(-len(pixels) // batch))  # of equal size: every other size is another kernel to look for
     was_training = model.training
     model.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     with threads(1):
-        parts = [
+        log_probs = [
             torch.log_softmax(
                 model(normalise(part.to(device)).contiguous(memory_format=torch.channels_last)).float(), 1
             )
-            for part in torch.split(pixels, batch)
+            for part in torch.tensor_split(pixels, parts)
         ]
     model.train(was_training)
-    return torch.cat(parts).cpu()
+    return torch.cat(log_probs).cpu()

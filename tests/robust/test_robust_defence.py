@@ -76,7 +76,7 @@ def test_the_floor_takes_the_advantage_of_certainty() -> None:
 
 def test_names_of_defences() -> None:
     assert Defence.parse("none") == Defence()
-    assert Defence.parse(DEFAULT) == Defence(trust=True, exact=True, cap=5.0)
+    assert Defence.parse(DEFAULT) == Defence(trust=True, exact=True, cap=5.0, runoff=True)
     assert Defence.parse("floor").floor > 0
     with pytest.raises(InputError, match="did you mean 'trust'"):
         Defence.parse("trsut")

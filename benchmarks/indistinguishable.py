@@ -10,7 +10,8 @@ second, third or fourth guess of the others' mixture, on the images that it is l
 
 Printed are the share of images lied about, the accuracy of labels (the default defence, rho 0.1 and 0.55) and of the
 mixture minus those without the three clients, and for each figure the chance that a liar's is above an honest client's:
-one half tells nothing, and above it the liar looks the more honest of the two.
+one half tells nothing, and above it the liar looks the more honest of the two. Last, what holds whatever three liars
+send, by arithmetic: the share of images whose class in the mixture they cannot change (``certain``).
 """
 
 from __future__ import annotations
@@ -68,6 +69,21 @@ def accuracy(federation: Federation, clients: list[Tensor]) -> dict[str, float]:
     return {name: federation.score(v) for name, v in (*votes.items(), ("mixture", mixture.mean().argmax(1)))}
 
 
+def certain(honest: list[Tensor]) -> float:
+    """The share of images on which no liars can change the class of the honest clients' mixture.
+
+    Liars have at most the share s = LIARS / (LIARS + Σ exp(−H)) of the weight, all of it on one class: the mixture's
+    first class stays where (1 − s) times its lead over the second is more than s.
+    """
+    mixture, weight = Mixture(), torch.zeros(len(honest[0]), dtype=torch.float64)
+    for probs in honest:
+        mixture.add(probs)
+        weight += torch.exp(-shannon(probs.double()))
+    first, second = mixture.mean().topk(2, 1).values.T
+    share = LIARS / (LIARS + weight)
+    return ((1 - share) * (first - second) > share).double().mean().item()
+
+
 def attack(federation: Federation, draw: int) -> dict[str, Any]:
     """One draw of liars: how much they lie, how they look and what they cost."""
     rng = numpy_generator(draw, federation.name, "indistinguishable")
@@ -90,6 +106,7 @@ def attack(federation: Federation, draw: int) -> dict[str, Any]:
         "liars": chosen,
         "lies": count / images,
         "inside": inside(clients),
+        "certain": certain(honest),
         "figures": {name: [round(float(v), 4) for v in found] for name, found in figures(clients).items()},
         "liar_above_honest": {name: _above(found) for name, found in figures(clients).items()},
         "change": {name: with_them[name] - without[name] for name in without},
@@ -115,12 +132,12 @@ def main() -> None:
         here = [entry for entry in found if entry["federation"] == name]
         change = [np.array([entry["change"][kind] for entry in here]) for kind in names[0]]
         above = [np.mean([entry["liar_above_honest"][kind] for entry in here]) for kind in names[1]]
-        lies = np.mean([entry["lies"] for entry in here])
+        lies, held = (f"{np.mean([entry[kind] for entry in here]):.2f}" for kind in ("lies", "certain"))
         rows.append(
-            [name, f"{lies:.2f}", *(f"{c.mean():.1f} ({c.min():.1f})" for c in change), *(f"{a:.2f}" for a in above)]
+            [name, lies, *(f"{c.mean():.1f} ({c.min():.1f})" for c in change), *(f"{a:.2f}" for a in above), held]
         )
     print(f"{LIARS} of 10 lie within the honest range; changes in points, mean (worst) of {options.draws} draws")
-    table(["federation", "lies", *names[0], *names[1]], rows)
+    table(["federation", "lies", *names[0], *names[1], "certain"], rows)
     if options.json:
         settings = {"draws": options.draws, "defence": DEFAULT}
         write(options.json, seed=0, settings=settings, results=found)

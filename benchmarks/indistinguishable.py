@@ -91,7 +91,7 @@ def attack(federation: Federation, draw: int) -> dict[str, Any]:
     own = [federation.clients[k] for k in chosen]
     honest = [probs for k, probs in enumerate(federation.clients) if k not in chosen]
     best, images = guesses(honest), len(honest[0])
-    rows = torch.arange(images)
+    votes, rows = torch.stack([probs.argmax(1) for probs in honest]), torch.arange(images)
     lies = [best[rows, torch.from_numpy(rng.choice(GUESSES, images))] for _ in own]
     order = [shannon(p.double()).argsort(descending=True, stable=True) for p in own]
 
@@ -107,6 +107,10 @@ def attack(federation: Federation, draw: int) -> dict[str, Any]:
         "lies": count / images,
         "inside": inside(clients),
         "certain": certain(honest),
+        "second_guess": {
+            "said_by_an_honest_client": float((votes == best[:, 1]).any(0).double().mean()),
+            "right": federation.score(best[:, 1]),
+        },
         "figures": {name: [round(float(v), 4) for v in found] for name, found in figures(clients).items()},
         "liar_above_honest": {name: _above(found) for name, found in figures(clients).items()},
         "change": {name: with_them[name] - without[name] for name in without},

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedol.robust.agreement import Matrix, Opinions, corrected
 
@@ -24,16 +25,19 @@ STRAY = 0.5  # of a fair share, added to every class's: a stray vote for a class
 
 def seconded(opinions: Opinions, among: Sequence[int]) -> Matrix:
     """How far these clients' answers are seconded by the others of them, [len(among)]; NaN: too little to tell."""
-    vote = opinions.vote[list(among)].long()
-    order = opinions.order[list(among)].long()
-    samples = vote.shape[1]
-    weights = torch.linspace(1, 0, samples, dtype=torch.float64).expand(order.shape)
-    sure = torch.empty_like(order, dtype=torch.float64).scatter_(1, order, weights)
+    samples = opinions.vote.shape[1]
+    ranks = torch.linspace(1, 0, samples, dtype=torch.float64)
+
+    def ballot(k: int) -> tuple[Tensor, Tensor, Tensor]:
+        """A client's classes, how sure it is of each image, and the images it is surest of."""
+        order = opinions.order[k].long()
+        return opinions.vote[k].long(), torch.empty_like(ranks).scatter_(0, order, ranks), order[: opinions.sure]
+
     votes = torch.zeros(samples, opinions.classes, dtype=torch.float64)
-    for choice, weight in zip(vote, sure, strict=True):
+    for choice, weight, _ in map(ballot, among):
         votes.scatter_add_(1, choice[:, None], weight[:, None])
     share, result = votes.sum(0), []
-    for choice, weight, images in zip(vote, sure, order[:, : opinions.sure], strict=True):
+    for choice, weight, images in map(ballot, among):  # again, because all at once would take a gigabyte for many
         own, others = choice[images], share.scatter_add(0, choice, -weight)
         left = votes[images].scatter_add(1, own[:, None], -weight[images, None])
         answer = (left / (others + STRAY * others.mean())).argmax(1)

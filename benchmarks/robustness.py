@@ -9,7 +9,9 @@ set; or, with ``--held-out`` and seeds, clients trained here that nothing was tu
 know everyone's predictions; which clients they are is drawn ``--draws`` times. Printed per attack is accuracy (labels
 are only used here, to score) minus that of literal FedOL without the attacking clients: of Algorithm 1's pseudo-labels
 at rho = 0.1, and of the λ mixture. Other methods have one target; the difference is to the same method without the
-attacking clients. "caught" and "false" count the attackers and the honest clients that our screening leaves out.
+attacking clients. "ours, alike" is the stricter difference of ours to ours without the attacking clients, all honest
+ones heard: a defence that makes labels better must not hide behind that what liars cost. "caught" and "false" count the
+attackers and the honest clients that our screening leaves out.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ from fedol.seeding import derive, numpy_generator
 
 PREDICTIONS = Path(__file__).resolve().parents[2] / "shared" / "data" / "predictions"
 OTHERS = ("feddf", "fedhkt", "mine")
+HEARD = DEFAULT.replace("trust,", "")  # the default, but nobody is left out
 STEPS = 10  # of Weiszfeld's iteration
+AWARE = ("adaptive", "parrot")  # attacks that know the screening
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # of trust: how many honest clients a stricter one would cost
 
 
@@ -87,10 +91,12 @@ def cell(federation: Federation, attack: str, count: int, draw: int) -> dict[str
     clients = list(federation.clients)
     for k, probs in zip(bad, sent, strict=True):
         clients[k] = probs
+    ours, ideal = fedol(federation, clients, DEFAULT), fedol(federation, honest, HEARD)
     removed = {**others(federation, honest), **figures("literal", fedol(federation, honest, "none"))}
-    ours = fedol(federation, clients, DEFAULT)
+    removed |= figures("ours, alike", ideal)
     literal = fedol(federation, clients, "none")
     with_them = {**others(federation, clients), **figures("literal", literal), **figures("ours", ours)}
+    with_them |= figures("ours, alike", ours)
     reference = {**removed, **{f"ours, {kind}": removed[f"literal, {kind}"] for kind in ("pseudo_labels", "mixture")}}
     return {
         "federation": federation.name,
@@ -98,6 +104,7 @@ def cell(federation: Federation, attack: str, count: int, draw: int) -> dict[str
         "attackers": bad,
         "caught": len(set(ours["left_out"]) & set(bad)),
         "false_alarms": len(set(ours["left_out"]) - set(bad)),
+        "coverage": {"ours": ours["coverage"], "ours without them": ideal["coverage"], "literal": literal["coverage"]},
         "accuracy": with_them,
         "without_attackers": removed,
         "change": {name: with_them[name] - reference[name] for name in with_them},
@@ -134,7 +141,7 @@ def by_kind(without: list[dict[str, Any]], cells: list[dict[str, Any]]) -> None:
     for name in dict.fromkeys(kind(found["federation"]) for found in without):
         clean_ones = [found["cost"][DEFAULT] for found in without if kind(found["federation"]) == name]
         here = [c for c in cells if kind(c["federation"]) == name and len(c["attackers"]) == 3]
-        plain = [c for c in here if c["attack"] != "adaptive"]
+        plain = [c for c in here if c["attack"] not in AWARE]
         lost = [f"{min(c['change'][f'ours, {k}'] for c in plain):.1f}" for k in ("pseudo_labels", "mixture")]
         rows.append(
             [
@@ -146,7 +153,9 @@ def by_kind(without: list[dict[str, Any]], cells: list[dict[str, Any]]) -> None:
                 *lost,
             ]
         )
-    print("\nPer federation: nobody attacks, and 3 of 10 do (all attacks but the adaptive one; the worst change)")
+    print(
+        "\nPer federation: nobody attacks, and 3 of 10 do (without attacks that know the screening; the worst change)"
+    )
     table(["federation", "left out", "cost: labels", "mixture", "caught", "false", "labels", "mixture"], rows)
 
 

@@ -58,7 +58,7 @@ def distill(
 
     ``knowledge`` holds ``Knowledge`` or arrays of probabilities [N, C], one per client. ``settings`` are the fields of
     ``Distillation`` (iterations, tau, rho, rho_step) and of ``Recipe`` (epochs, batch_size, lr). ``defence`` names
-    defences against clients that lie (``fedol.robust.defence``), for instance "trust,exact,cap".
+    defences against clients that lie (``fedol.robust.defence``), for instance "trust,exact,cap,runoff".
     """
     images = to_tensor(public, "public images")
     if images.dim() != 4 or images.dtype != torch.uint8:

@@ -84,17 +84,18 @@ def pseudo_labels(probs: Array, rho: float) -> PseudoLabels[Array]:
 class Ballots:
     """The ballots of all models so far. Feed models one by one; each one's predictions may be freed afterwards.
 
-    Algorithm 1 is the default. Two defences against models that claim too much (see ``fedol.robust.defence``):
+    Algorithm 1 is the default. Three defences against models that claim too much (see ``fedol.robust.defence``):
     ``exact`` makes each model reliable on exactly ⌈ρN⌉ samples, where a tie at the baseline goes to the earlier sample
     (a model of constant entropy would otherwise be reliable everywhere); ``cap`` bounds C² at so many
-    times the fair share 1/C, so that no model owns a class.
+    times the fair share 1/C, so that no model owns a class; with ``runoff`` the reliable models only nominate: of the
+    classes that they vote for, the one wins that all models together find most typical of this sample.
     """
 
-    def __init__(self, exact: bool = False, cap: float = math.inf) -> None:
-        self._exact, self._cap = exact, cap
+    def __init__(self, exact: bool = False, cap: float = math.inf, runoff: bool = False) -> None:
+        self._exact, self._cap, self._runoff = exact, cap, runoff
         self._ballots: list[Ballot] = []
         self._free: list[Ballot] = []  # storage for the next ballots
-        self._support: Tensor | None = None  # Σ_m p_m, which only breaks ties
+        self._support: Tensor | None = None  # Σ_m p_m, which only breaks ties, or decides the run-off
 
     def __len__(self) -> int:
         return len(self._ballots)
@@ -114,7 +115,7 @@ class Ballots:
 
     def including(self, probs: Tensor) -> Ballots:
         """These ballots and one more: the server's, which differs in every iteration."""
-        more = Ballots(self._exact, self._cap)
+        more = Ballots(self._exact, self._cap, self._runoff)
         more._ballots = list(self._ballots)
         more._support = None if self._support is None else self._support.clone()
         more.add(probs)
@@ -130,6 +131,7 @@ class Ballots:
 
     def _elect(self, support: Tensor, count: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         confidence = torch.stack([ballot.confidence for ballot in self._ballots])
+        habit = support.mean(0).clamp_min(torch.finfo(support.dtype).tiny)
         block = max(1, BLOCK // len(self._ballots))
         for start in range(0, len(support), block):
             rows = slice(start, start + block)
@@ -141,7 +143,9 @@ class Ballots:
             mass = torch.zeros_like(total).scatter_add_(1, vote, weight)
             # A class on which the reliable models have no mass at all has no vote either: G = -1.
             g = torch.where(total > 0, 2 * mass / total.clamp_min(torch.finfo(total.dtype).tiny) - 1, -1.0)
-            label = _winner(g, mass, support[rows])
+            # In a run-off, p_c(x) of all models over its mean: C² would again favour whoever claims most.
+            merit = torch.where(mass > 0, support[rows] / habit, -1.0) if self._runoff else g
+            label = _winner(merit, mass, support[rows])
             score = g.gather(1, label[:, None])[:, 0]
             voters = gate.sum(1)
             nobody = voters == 0
@@ -189,7 +193,7 @@ def _fill(ballot: Ballot, p: Tensor, h: Tensor, exact_gate: bool) -> Ballot:
 
 
 def _winner(g: Tensor, mass: Tensor, support: Tensor) -> Tensor:
-    """The class with the highest G; ties by the voters' C² mass, then by Σ_m p_m, then the lowest class."""
+    """The class with the highest G, or merit; ties by the voters' C² mass, then by Σ_m p_m, then the lowest class."""
     best = g >= g.amax(1, keepdim=True) - TIE
     for criterion in (mass, support):
         value = criterion.masked_fill(~best, -1.0)

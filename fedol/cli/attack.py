@@ -17,7 +17,7 @@ def attack(
         str,
         typer.Option(
             "--attack",
-            help="constant, random, noise, permuted, colluding, copies, backdoor, forged or adaptive.",
+            help="constant, random, noise, permuted, colluding, copies, backdoor, forged, adaptive or parrot.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="Where the attacked copies go, under the files' own names.")],

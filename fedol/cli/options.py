@@ -33,7 +33,7 @@ DefenceNames = Annotated[
     str | None,
     typer.Option(
         "--defence",
-        help="Against clients that lie: trust,exact,cap (the default), also floor; none is the paper's method.",
+        help="Against clients that lie: trust,exact,cap,runoff (the default), also floor; none is the paper's method.",
     ),
 ]
 Iterations = Annotated[int | None, typer.Option(help="Iterations of voting and training.")]

@@ -50,8 +50,8 @@ def run(
     defence: Annotated[
         str | None,
         typer.Option(
-            help="Against clients that lie, as in serve and distill: trust,exact,cap, also floor. The default here is "
-            "none, the paper's method: simulated clients are honest."
+            help="Against clients that lie, as in serve and distill: trust,exact,cap,runoff, also floor. The default "
+            "here is none, the paper's method: simulated clients are honest."
         ),
     ] = None,
     iterations: Annotated[int | None, typer.Option(help="Iterations of voting and training.")] = None,

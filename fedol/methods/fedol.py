@@ -22,7 +22,7 @@ class FedOL:
         self.iterations = settings.iterations
         self._settings = settings
         defence = settings.defence
-        self._ballots = Ballots(defence.exact, defence.cap)
+        self._ballots = Ballots(defence.exact, defence.cap, defence.runoff)
         mixture = Mixture(defence.floor)
         for client in knowledge:
             probs = exact(client.probabilities())

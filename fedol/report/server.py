@@ -80,7 +80,7 @@ def suspicions(summary: dict[str, Any]) -> list[str]:
     unsettled = [entry for entry in summary["screening"] if entry["suspicious"] and not entry["left_out"]]
     lines += [f"{entry['client']} was kept, but look at it: {entry['why']}" for entry in unsettled]
     if found:
-        lines.append("Left out of vote and mixture; look at the report, and to hear everyone: --defence exact,cap.")
+        lines.append("Left out of vote and mixture; see the report, and to hear everyone: --defence exact,cap,runoff.")
     if 0 < len(summary["screening"]) < FEWEST:
         lines.append(f"Fewer than {FEWEST} clients are too few to tell who lies: nobody can be left out.")
     return lines

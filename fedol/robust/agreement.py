@@ -76,13 +76,17 @@ def agreement(opinions: Opinions, surest: bool) -> Matrix:
         own = counts[k]
         if surest and own.max() == size:  # one class: what chance is can only be seen on the other images
             counts, size = everywhere, opinions.vote.shape[1]
-        same = (seen == seen[k]).sum(1).double()
-        chance = counts @ own / size
-        room = torch.minimum(counts, own).sum(1) - chance
-        row = torch.where(room >= LEAST, (same - chance) / room, torch.nan)
+        row = corrected((seen == seen[k]).sum(1).double(), own, counts, size)
         row[k] = torch.nan
         result.append(row.numpy())
     return np.stack(result)
+
+
+def corrected(same: Tensor, own: Tensor, others: Tensor, size: int) -> Tensor:
+    """Agreement from the number of same answers to ``size`` images and how often each class was named: [C], [K, C]."""
+    chance = others @ own / size
+    room = torch.minimum(others, own).sum(1) - chance
+    return torch.where(room >= LEAST, (same - chance) / room, torch.nan)
 
 
 def _counts(vote: Tensor, classes: int) -> Tensor:

@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedol.errors import unknown
-from fedol.robust.agreement import Opinions
-from fedol.robust.trust import judge
+from fedol.robust.adaptive import adaptive, parrot, shuffled
 from fedol.seeding import numpy_generator
 
 Attack = Callable[[list[Tensor], list[Tensor], np.random.Generator], list[Tensor]]
@@ -42,12 +41,12 @@ def noise(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> 
 
 def permuted(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
     """Own predictions with the classes exchanged (label flip), each client by itself."""
-    return [p[:, _shuffled(rng, p.shape[1])] for p in own]
+    return [p[:, shuffled(rng, p.shape[1])] for p in own]
 
 
 def colluding(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
     """The same, with one permutation for all: the liars agree with each other as honest clients do."""
-    order = _shuffled(rng, own[0].shape[1])
+    order = shuffled(rng, own[0].shape[1])
     return [p[:, order] for p in own]
 
 
@@ -74,30 +73,9 @@ def forged(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) ->
     return [q.index_copy(0, unsure, _certain(wrong, q.shape[1])) for q in own]
 
 
-def adaptive(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
-    """Knows the screening and everyone's predictions: one lie for all, on as many images as pass the screening.
-
-    On an image it lies about, a client exchanges its class and the lie and keeps its entropy; the images are the same
-    for all. A client that does not pass even with the truth lies everywhere: it has nothing to lose.
-    """
-    crowd = torch.stack(others or own).mean(0)
-    lie = torch.from_numpy(_shuffled(rng, crowd.shape[1]))[crowd.argmax(1)]
-    order = torch.from_numpy(rng.permutation(len(crowd)))
-
-    def sent(count: int) -> list[Tensor]:
-        return [_exchanged(p, order[:count], lie) for p in own]
-
-    low, high = 0, len(order)
-    while low < high:
-        count = (low + high + 1) // 2
-        caught = any(k < len(own) for k in judge(Opinions.of([*sent(count), *others])).excluded)
-        low, high = (low, count - 1) if caught else (count, high)
-    return sent(low or len(order))
-
-
 ATTACKS: dict[str, Attack] = {
     attack.__name__: attack
-    for attack in (constant, random, noise, permuted, colluding, copies, backdoor, forged, adaptive)
+    for attack in (constant, random, noise, permuted, colluding, copies, backdoor, forged, adaptive, parrot)
 }
 
 
@@ -112,20 +90,5 @@ def _certain(labels: Tensor, classes: int) -> Tensor:
     return F.one_hot(labels.long(), classes).float()
 
 
-def _exchanged(p: Tensor, images: Tensor, lie: Tensor) -> Tensor:
-    """The predictions with the most probable class and the lie exchanged on these images."""
-    result, top = p.clone(), p[images].argmax(1)
-    result[images, top], result[images, lie[images]] = p[images, lie[images]], p[images, top]
-    return result
-
-
 def _normal(rng: np.random.Generator, like: Tensor) -> Tensor:
     return torch.from_numpy(rng.standard_normal(tuple(like.shape), dtype=np.float32))
-
-
-def _shuffled(rng: np.random.Generator, classes: int) -> np.ndarray:
-    """A permutation of the classes that leaves none where it was."""
-    cycle = rng.permutation(classes)
-    order = np.empty(classes, dtype=np.int64)
-    order[cycle] = np.roll(cycle, 1)
-    return order

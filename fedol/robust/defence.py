@@ -14,10 +14,11 @@ DEFENCES = {
     "trust": "leave out clients that do not agree with the others (fedol.robust.trust)",
     "exact": "a model votes on exactly ⌈ρN⌉ samples, however many tie",
     "cap": f"class confidence counts for at most {CAP:g} times a fair share",
+    "runoff": "sure models nominate a sample's classes, all models together choose among them",
     "floor": f"entropy below {FLOOR:g} nats earns no more weight in the mixture",
 }
-# By measurement (docs/robustness.md): these cost 0.15 points on average without attackers; the floor up to 21.
-DEFAULT = "trust,exact,cap"
+# By measurement (docs/robustness.md): without attackers 0.15 points of the mixture on average; the floor up to 21.
+DEFAULT = "trust,exact,cap,runoff"
 NONE = "none"
 
 
@@ -29,6 +30,7 @@ class Defence:
     exact: bool = False
     cap: float = math.inf
     floor: float = 0.0
+    runoff: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Defence:
@@ -42,4 +44,5 @@ class Defence:
             "exact" in names,
             CAP if "cap" in names else math.inf,
             FLOOR if "floor" in names else 0.0,
+            "runoff" in names,
         )

@@ -16,6 +16,7 @@ class Evidence:
 
     everywhere: float  # NaN: it could agree with nobody on enough images
     surest: float
+    seconded: float  # by all others together, on the images that it is surest of
     confidence: float  # rank correlation of its entropies with the others'
     contrary: bool  # that is negative, as nobody else's
     constant: bool  # it says the same of every image
@@ -23,6 +24,7 @@ class Evidence:
     copy_of: int | None  # an earlier client that sent the same
     usual_everywhere: float  # NaN: nobody is judged by it
     usual_surest: float
+    usual_seconded: float
     others_comparable: bool  # most of those that do not dodge can be compared with most others
 
     @property
@@ -42,9 +44,17 @@ class Evidence:
         return (self.one_class or self.contrary) and not self.dodging
 
     @property
+    def _figures(self) -> tuple[tuple[float, float, str], ...]:
+        return (
+            (self.everywhere, self.usual_everywhere, "on all images"),
+            (self.surest, self.usual_surest, "on those it is surest of"),
+            (self.seconded, self.usual_seconded, "on these with all others together"),
+        )
+
+    @property
     def trust(self) -> float:
         """1 for a usual client, 0 for one that agrees by chance only."""
-        shares = [self.everywhere / self.usual_everywhere, self.surest / self.usual_surest]
+        shares = [own / usual for own, usual, _ in self._figures]
         known = [share for share in shares if np.isfinite(share)]
         return 0.0 if self.dodging else min(known, default=1.0)
 
@@ -61,9 +71,6 @@ class Evidence:
             return f"It is sure where the others are unsure (rank correlation {self.confidence:.2f}).{but}"
         if self.trust >= THRESHOLD:
             return "It agrees with the others." if self.comparable else "It shares too few classes to be compared."
-        figures = (
-            (self.everywhere, self.usual_everywhere, "on all images"),
-            (self.surest, self.usual_surest, "on those it is surest of"),
-        )
-        known = [f"{own:.2f} (usual: {usual:.2f}) {where}" for own, usual, where in figures if np.isfinite(own / usual)]
+        figures = [figure for figure in self._figures if np.isfinite(figure[0] / figure[1])]
+        known = [f"{own:.2f} (usual: {usual:.2f}) {where}" for own, usual, where in figures]
         return f"It agrees too little with the others beyond chance: {', '.join(known)}."

@@ -3,8 +3,9 @@
 Each kind of agreement gives a client one figure, the **median** over the other clients. As long as most clients are
 honest, the median of an honest client is an agreement among honest clients, however the others lie and however
 well they agree among themselves; that of a liar is its agreement with honest clients. A client's trust is its figure
-over the middle client's, the lower of two: on all images, and on those it is surest of. The client of least trust goes
-while it is below ``THRESHOLD``; then all are judged again without it, because a liar also lowers what its
+over the middle client's, the lowest of three: on all images, on those it is surest of, and on these with all others
+together (``fedol.robust.consensus``), where most clients have that figure. The client of least trust goes while it is
+below ``THRESHOLD``; then all are judged again without it, because a liar also lowers what its
 honest neighbours reach. Fewer than half may go: beyond that there is no saying who the liars are.
 
 That argument needs a client to be comparable with **most** of the others: of three that share its classes, two may be
@@ -26,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedol.robust.agreement import Matrix, Opinions, agreement, confidence_agreement
+from fedol.robust.consensus import seconded
 from fedol.robust.evidence import THRESHOLD, Evidence
 
 AGREED = 0.2  # what the best quarter of clients reach, unless clients hardly agree at all and there is no yardstick
@@ -56,7 +58,9 @@ def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
     while True:
         among = np.ix_(kept, kept)
         everywhere, surest, confidence = (_medians(matrix[among]) for matrix in matrices)
-        usual, contrary = (_usual(everywhere), _usual(surest)), _contrary(confidence)
+        backed = seconded(opinions, kept)
+        usual = _usual(everywhere), _usual(surest), _usual(backed, len(kept) // 2 + 1)
+        contrary = _contrary(confidence)
         straight = [k for k in kept if not one_class[k]]  # the others are no peers to compare with, either
         figures = sum(_medians(matrix[np.ix_(straight, straight)]) for matrix in matrices[:2])
         comparable = bool(np.isfinite(figures).sum() >= 0.5 * len(straight) > 0)
@@ -64,6 +68,7 @@ def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
             evidence[k] = Evidence(
                 everywhere=float(everywhere[place]),
                 surest=float(surest[place]),
+                seconded=float(backed[place]),
                 confidence=float(confidence[place]),
                 contrary=bool(contrary[place]),
                 constant=opinions.constant[k],
@@ -71,6 +76,7 @@ def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
                 copy_of=copy_of[k],
                 usual_everywhere=usual[0],
                 usual_surest=usual[1],
+                usual_seconded=usual[2],
                 others_comparable=comparable,
             )
         # Copies first: while one liar is a crowd, nobody's median means anything.
@@ -111,9 +117,9 @@ def _medians(matrix: Matrix) -> Matrix:
     return np.array([_median(row, max(PEERS, most)) for row in matrix])
 
 
-def _usual(figures: Matrix) -> float:
-    """The middle client's figure, where it says anything."""
-    middle, known = _median(figures), figures[np.isfinite(figures)]
+def _usual(figures: Matrix, least: int = 1) -> float:
+    """The middle client's figure, where it says anything; ``least`` so many clients must have one."""
+    middle, known = _median(figures, least), figures[np.isfinite(figures)]
     return middle if middle > 0 and np.quantile(known, 0.75) >= AGREED else float("nan")
 
 

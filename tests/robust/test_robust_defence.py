@@ -76,7 +76,53 @@ def test_the_floor_takes_the_advantage_of_certainty() -> None:
 
 def test_names_of_defences() -> None:
     assert Defence.parse("none") == Defence()
-    assert Defence.parse(DEFAULT) == Defence(trust=True, exact=True, cap=5.0)
+    assert Defence.parse(DEFAULT) == Defence(trust=True, exact=True, cap=5.0, runoff=True)
     assert Defence.parse("floor").floor > 0
     with pytest.raises(InputError, match="did you mean 'trust'"):
         Defence.parse("trsut")
+
+
+def elected(probs: torch.Tensor, count: int, runoff: bool) -> torch.Tensor:
+    ballots = Ballots(exact=True, runoff=runoff)
+    for model in probs:
+        ballots.add(model)
+    return ballots.elect(count).labels
+
+
+def test_in_a_runoff_sure_models_nominate_and_all_choose() -> None:
+    probs = dirichlet(5, 60, 4)
+    count = 12
+    h = torch.special.entr(probs).sum(2)
+    found = elected(probs, count, True)
+    typical = probs.mean(0) / probs.mean((0, 1))
+    for x in range(60):
+        sure = [m for m in range(5) if x in h[m].argsort(stable=True)[:count]]
+        nominated = {int(probs[m, x].argmax()) for m in sure}
+        expected = max(nominated, key=lambda c: float(typical[x, c])) if nominated else -1
+        assert found[x] == expected
+
+
+def test_a_runoff_gives_the_labels_of_the_same_samples() -> None:
+    probs = dirichlet(5, 60, 4)
+    assert torch.equal(elected(probs, 9, True) >= 0, elected(probs, 9, False) >= 0)
+
+
+def test_a_specialist_s_certain_lie_loses_the_runoff() -> None:
+    """Others give class 3 hardly any mass, so in Algorithm 1 the liar's vote outweighs three votes for the truth."""
+    samples, truth = 36, torch.arange(36) % 3
+    honest = torch.full((samples, 4), 0.02).scatter_(1, truth[:, None], 0.94)
+    said = torch.where(torch.arange(samples) < samples // 2, 3, truth)
+    probs = torch.stack([honest, honest, honest, torch.eye(4)[said]]).double()
+    assert torch.equal(elected(probs, samples, False), said)
+    assert torch.equal(elected(probs, samples, True), truth)
+
+
+def test_the_runoff_stays_for_the_server_s_vote() -> None:
+    probs = dirichlet(4, 30, 5)
+    ballots = Ballots(runoff=True)
+    for model in probs[:-1]:
+        ballots.add(model)
+    everyone = Ballots(runoff=True)
+    for model in probs:
+        everyone.add(model)
+    assert torch.equal(ballots.including(probs[-1]).elect(6).labels, everyone.elect(6).labels)

@@ -1,0 +1,88 @@
+"""What all others together second, against an obvious reference; and who cannot be caught by it."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedol.robust.agreement import LEAST, Opinions, agreement
+from fedol.robust.attacks import attacked
+from fedol.robust.consensus import STRAY, seconded
+from fedol.robust.trust import judge
+from fedol.seeding import numpy_generator
+
+SAMPLES, CLASSES = 600, 12
+
+
+def crowd(clients: int = 8, known: int = CLASSES, seed: int = 0) -> list[torch.Tensor]:
+    """Honest clients, each of which knows so many of the classes."""
+    rng = numpy_generator(seed, "consensus")
+    truth = rng.integers(CLASSES, size=SAMPLES)
+    found = []
+    for _ in range(clients):
+        logits = rng.uniform(0.5, 3, size=(SAMPLES, 1)) * rng.standard_normal((SAMPLES, CLASSES))
+        logits[np.arange(SAMPLES), truth] += 3.0
+        logits[:, rng.permutation(CLASSES)[known:]] -= 8.0
+        found.append(torch.softmax(torch.from_numpy(logits).float(), 1))
+    return found
+
+
+def reference(opinions: Opinions, k: int) -> float:
+    vote, order, sure = opinions.vote.tolist(), opinions.order.tolist(), opinions.sure
+    votes = np.zeros((SAMPLES, CLASSES))
+    for j in range(len(vote)):
+        for rank, x in enumerate(order[j]):
+            if j != k:
+                votes[x, vote[j][x]] += 1 - rank / (SAMPLES - 1)
+    share = votes.sum(0)
+    answer = (votes / (share + STRAY * share.mean())).argmax(1)
+    own, others = ([labels[x] for x in order[k][:sure]] for labels in (vote[k], answer))
+    n, m = ([labels.count(c) for c in range(CLASSES)] for labels in (own, others))
+    chance = sum(a * b for a, b in zip(n, m, strict=True)) / sure
+    room = sum(min(a, b) for a, b in zip(n, m, strict=True)) - chance
+    same = sum(a == b for a, b in zip(own, others, strict=True))
+    return (same - chance) / room if room >= LEAST else float("nan")
+
+
+@pytest.mark.parametrize("known", [CLASSES, 4])
+def test_seconded_is_what_its_definition_says(known: int) -> None:
+    opinions = Opinions.of(crowd(known=known))
+    expected = [reference(opinions, k) for k in range(8)]
+    np.testing.assert_allclose(seconded(opinions, range(8)), expected, atol=1e-9)
+
+
+def test_only_those_asked_for_are_heard() -> None:
+    clients = crowd()
+    some = [0, 2, 3, 5, 6]
+    alone = seconded(Opinions.of([clients[k] for k in some]), range(5))
+    np.testing.assert_allclose(seconded(Opinions.of(clients), some), alone)
+
+
+def test_claiming_certainty_gains_nothing() -> None:
+    """The order of a client's entropies counts, not their size."""
+    clients = crowd()
+    probs = clients[0].double()
+    louder = (1 - 1e-3) * torch.eye(CLASSES, dtype=torch.float64)[probs.argmax(1)] + 1e-3 * probs
+    first, second = Opinions.of(clients), Opinions.of([louder, *clients[1:]])
+    if torch.equal(first.order, second.order):
+        np.testing.assert_array_equal(seconded(first, range(8)), seconded(second, range(8)))
+    np.testing.assert_allclose(seconded(first, range(8))[1:], seconded(second, range(8))[1:], atol=0.1)
+
+
+@pytest.mark.parametrize("known", [CLASSES, 4])
+def test_honest_clients_are_seconded_and_random_ones_are_not(known: int) -> None:
+    clients = crowd(known=known)
+    sent = attacked("random", clients[:2], clients[2:])
+    found = seconded(Opinions.of([*sent, *clients[2:]]), range(8))
+    assert np.nanmax(found[:2]) < 0.2 < np.nanmin(found[2:])
+
+
+def test_a_parrot_looks_more_honest_than_the_honest_do() -> None:
+    """Known and documented (docs/robustness.md): every answer of the liar is one that some honest client gives."""
+    clients = crowd(10, known=4)
+    sent = attacked("parrot", clients[:3], clients[3:])
+    opinions = Opinions.of([*sent, *clients[3:]])
+    assert not set(judge(opinions).excluded) & {0, 1, 2}
+    lies = [(a.argmax(1) != b.argmax(1)).double().mean().item() for a, b in zip(sent, clients, strict=False)]
+    assert min(lies) > 0.5
+    figures = np.nanmedian(agreement(opinions, False), 1)
+    assert figures[:3].min() > np.median(figures[3:])

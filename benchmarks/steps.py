@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import torch
 from _record import table, write
@@ -25,69 +27,20 @@ STEPS, BATCH, EPOCHS = 70, 64, 6
 
 
 @contextmanager
-def no_overlap() -> Iterator[None]:
-    """Weight gradients in the chain with the others."""
-
-    @contextmanager
-    def idle(side: torch.cuda.Stream) -> Iterator[None]:
-        side.wait_stream(torch.cuda.current_stream())  # the step waits for this stream in the end
-        yield
-
-    ours, step.weight_gradients_on = step.weight_gradients_on, idle
-    try:
-        yield
-    finally:
-        step.weight_gradients_on = ours
+def idle(side: torch.cuda.Stream) -> Iterator[None]:
+    """In the place of ``weight_gradients_on``: they stay in the chain with the others."""
+    side.wait_stream(torch.cuda.current_stream())  # the step waits for this stream in the end
+    yield
 
 
-@contextmanager
-def no_dependent_launch() -> Iterator[None]:
-    """Every kernel is set up only when the one before has ended."""
-    ours, fused.LAUNCH["launch_pdl"] = fused.LAUNCH["launch_pdl"], False
-    try:
-        yield
-    finally:
-        fused.LAUNCH["launch_pdl"] = ours
-
-
-@contextmanager
-def no_priority() -> Iterator[None]:
-    """Weight gradients are as urgent as the chain that others wait for."""
-    ours, cuda.URGENT = cuda.URGENT, 0
-    try:
-        yield
-    finally:
-        cuda.URGENT = ours
-
-
-@contextmanager
-def adam_in_one_piece() -> Iterator[None]:
-    """Adam as PyTorch splits it: 65,536 weights to a multiprocessor."""
-    ours, step.PIECES = step.PIECES, 1
-    try:
-        yield
-    finally:
-        step.PIECES = ours
-
-
-@contextmanager
-def no_large_sums() -> Iterator[None]:
-    """The same tiles and warps for all sums."""
-    ours, fused.LARGE = fused.LARGE, 1 << 62
-    try:
-        yield
-    finally:
-        fused.LARGE = ours
-
-
-VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "ours": nullcontext,
     "PyTorch's norms": pytorch_norms,
-    "no overlap": no_overlap,
-    "no priority": no_priority,
-    "no dependent launch": no_dependent_launch,
-    "Adam in one piece": adam_in_one_piece,
-    "no large sums": no_large_sums,
+    "no overlap": lambda: patch.object(step, "weight_gradients_on", idle),
+    "no priority": lambda: patch.object(cuda, "URGENT", 0),
+    "no dependent launch": lambda: patch.dict(fused.LAUNCH, launch_pdl=False),
+    "Adam in one piece": lambda: patch.object(step, "PIECES", 1),
+    "no large sums": lambda: patch.object(fused, "LARGE", 1 << 62),
 }
 WORKS = {
     "resnet56, width 16": (["resnet56"], 16),

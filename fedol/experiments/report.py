@@ -70,19 +70,26 @@ def report(out: Path) -> tuple[list[Sheet], dict[str, Any]]:
 
 
 def _one_round(table: dict[str, Any], number: int) -> Sheet:
+    entries = [(partition, entry) for row in table["rows"] for partition, entry in row["cells"].items()]
+    beside = {partition for partition, entry in entries if entry["paper"]}  # where the paper has numbers
+    counts = {entry["n"] for _, entry in entries}
     columns = [""]
     for partition in table["partitions"]:
-        columns += [partition, "paper", "difference"]
+        columns += [partition, *(["paper", "difference"] if partition in beside else [])]
     rows = []
     for row in table["rows"]:
         words = [row["label"]]
         for partition in table["partitions"]:
             entry = row["cells"].get(partition)
-            words += ["", "", ""] if entry is None else [_spread(entry), _paper(entry), _signed(entry["difference"])]
+            words.append("" if entry is None else _spread(entry, len(counts) > 1))
+            if partition in beside:
+                words += ["", ""] if entry is None else [_paper(entry), _signed(entry["difference"])]
         rows.append(words)
+    several = "n seeds (no ± where n = 1)" if len(counts) > 1 else f"n = {next(iter(counts))} seeds"
     note = (
-        "Test accuracy in %, mean ± standard deviation over n seeds (no ± where n = 1); the paper's beside it; the "
-        "difference in points. The number of epochs is the server's."
+        f"Test accuracy in %, {'n = 1 seed' if counts == {1} else f'mean ± standard deviation over {several}'}"
+        + ("; the paper's beside it; the difference in points" if beside else "")
+        + ". The number of epochs is the server's."
     )
     return Sheet(f"one-round-{number}", f"One round: {settings_in_words(table['settings'])}", columns, rows, note)
 
@@ -151,8 +158,10 @@ def _big(value: float) -> str:
     return f"{value:.3g}{unit}" if value < 1000 else f"{value:,.0f}{unit}"
 
 
-def _spread(entry: dict[str, Any]) -> str:
-    spread = "" if entry["std"] is None else f" ± {100 * entry['std']:.1f} (n = {entry['n']})"
+def _spread(entry: dict[str, Any], count: bool = True) -> str:
+    """Mean and spread; with ``count``, of how many."""
+    number = f" (n = {entry['n']})" if count else ""
+    spread = "" if entry["std"] is None else f" ± {100 * entry['std']:.1f}{number}"
     return f"{100 * entry['mean']:.1f}{spread}"
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from fedol.experiments import curves, paper, summary
+from fedol.experiments.report import _one_round
 
 BASE = {"dataset": "cifar100", "width": 64, "public": 5000, "batch_size": 64, "lr": 1e-3}
 CLIENTS = {"clients": 10, "epochs": 50, "sends": "predictions", "client_models": ["resnet11", "resnet20"]}
@@ -20,6 +21,27 @@ def test_mean_spread_and_the_papers_number():
     assert (entry["mean"], entry["n"]) == (pytest.approx(0.15), 3) and entry["std"] == pytest.approx(0.01)
     assert entry["paper"] == {"mean": pytest.approx(0.148), "std": pytest.approx(0.014)}
     assert entry["difference"] == pytest.approx(0.002)
+
+
+def sheet(cells):
+    (table,) = summary.tables(cells)
+    return _one_round(table, 1)
+
+
+def test_the_papers_columns_stand_only_where_it_has_numbers():
+    ours = [result("feddf", 0.15, partition, server_epochs=50) for partition in ("dirichlet:0.05", "dirichlet:0.3")]
+    page = sheet(ours)
+    assert page.columns == ["", "dirichlet:0.3", "dirichlet:0.05", "paper", "difference"]
+    assert page.rows == [["FedDF (50 epochs)", "15.0", "15.0", "14.8 ± 1.4", "+0.2"]]
+    assert "n = 1 seed;" in page.note
+    assert "paper" not in sheet(ours[1:]).note
+
+
+def test_the_number_of_seeds_is_in_the_cells_only_where_they_differ():
+    two = [result("feddf", a, "iid", seed=s, server_epochs=50) for s, a in enumerate((0.14, 0.16))]
+    assert sheet(two).rows[0][1] == "15.0 ± 1.4" and "over n = 2 seeds" in sheet(two).note
+    mixed = sheet([*two, result("feddf", 0.2, "dirichlet:0.3", server_epochs=50)])
+    assert set(mixed.rows[0][1:]) == {"15.0 ± 1.4 (n = 2)", "20.0"} and "no ± where n = 1" in mixed.note
 
 
 def test_longer_training_is_a_row_of_its_own_without_the_papers_number():

@@ -3,13 +3,20 @@
 A client k that knows class c gives it much of its probability mass, C²_kc = mean_x p_kc(x), so it should speak on c;
 and what it says beyond its habits is in its centred log-probabilities z_k = log p_k − mean_c log p_k. Pooled:
 
-    s_c(x) = Σ_k w_kc z_kc(x) + b_c,    w_kc = √C²_kc / Σ_j √C²_jc,    target = softmax(s / T)
+    s_c(x) = Σ_k w_kc z_kc(x) + b_c,    w_kc = √C²_kc / Σ_j √C²_jc,    t = softmax(s / T)
 
 The offsets b undo what skewed clients add up to: they make the mean of softmax(s) over the public set a class prior π.
 Nobody knows π. It is estimated from the predictions, shrunk to uniform by how little two estimates of it agree
-(``estimate_prior``). T makes the target as uncertain, on average, as the λ mixture of Eq. 12 is. No label is read and
-nothing is trained; a client is heard once, entering through running sums, so memory does not grow with their number.
-``docs/pooling.md`` derives it and says when it fails.
+(``estimate_prior``). T makes t, and T' the target, as uncertain, on average, as the λ mixture of Eq. 12 is.
+
+Where clients all know all classes there is no skew to undo, and a mean of probabilities is the better average. So the
+target is blended with the λ mixture m, by how reliable single clients are (``fedol.accord``): r is near 0 where each
+knows classes of its own, near 1 where all know all.
+
+    target ∝ (r · m + (1 − r) · t)^(1 / T')
+
+No label is read and nothing is trained; a client is heard once, entering through running sums, so memory does not grow
+with their number. ``docs/pooling.md`` derives it and says when it fails.
 """
 
 from __future__ import annotations
@@ -20,6 +27,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedol.accord import Accord
 from fedol.arrays import exact
 from fedol.errors import InputError
 from fedol.objective import Mixture
@@ -41,7 +49,7 @@ class Pool:
     """The clients so far. Feed them one by one; each one's predictions may be freed afterwards."""
 
     def __init__(self) -> None:
-        self._mixture = Mixture()
+        self._mixture, self._accord = Mixture(), Accord()
         self._clients = 0
         self._weight: Tensor | None = None  # Σ_k √C²_k, [C]
         self._logits: Tensor | None = None  # Σ_k √C²_k · bounded z_k, [N, C]
@@ -53,8 +61,10 @@ class Pool:
     def add(self, log_probs: Tensor) -> None:
         """Take in one client's log-probabilities [N, C]."""
         log_p = torch.log_softmax(exact(log_probs), 1)
-        self._mixture.add(log_p.exp())
-        weight = log_p.exp().mean(0).sqrt()
+        probs, nats = log_p.exp(), shannon(log_p.exp())
+        self._mixture.add(probs, nats)
+        self._accord.add(probs, nats)
+        weight = probs.mean(0).sqrt()
         z = log_p - log_p.mean(1, keepdim=True)
         # In units of the client's own spread, and softly bounded: a client that shouts is as loud as any other.
         scale = z.square().mean().sqrt().clamp_min(TINY)
@@ -87,9 +97,12 @@ class Pool:
         return self.balanced_to(torch.full_like(logits[0], 1 / logits.shape[1]))
 
     def balanced_to(self, prior: Tensor) -> Pooled:
-        """Targets balanced to a class prior that is known, [C] without zeros."""
+        """Targets balanced to a class prior that is known, [C] without zeros; as far as clients agree, mixed."""
         logits, _, mixture = self._sums()
-        return Pooled(torch.softmax(tempered(balanced(logits, prior), shannon(mixture).mean().item()), 1), prior)
+        nats = shannon(mixture).mean().item()
+        soft = torch.softmax(tempered(balanced(logits, prior), nats), 1)
+        blend = torch.lerp(soft, mixture, self._accord.reliability())
+        return Pooled(torch.softmax(tempered(blend.clamp_min(TINY).log(), nats), 1), prior)
 
     def prior_free(self) -> Pooled:
         """Targets that assume no prior ("D"): z standardised per client and class, no offsets."""

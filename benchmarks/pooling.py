@@ -32,7 +32,7 @@ from fedol.voting import Ballots, baseline_count
 
 FILES = ("dirichlet-1_plain", "dirichlet-0.05_plain", "classes-20_plain", "dirichlet-0.05_augmented")
 METHODS = ("feddf", "feddf-probs", "mixture", "mine")
-SHORT = ("logit mean", "prob mean", "λ mixture", "MinE", "A unbounded", "A", "D", "ours", "true prior")
+SHORT = ("logit mean", "prob mean", "λ mixture", "MinE", "A", "uniform prior", "D", "ours", "true prior")
 SEEDS = (8, 9, 10)
 Case = tuple[list[Knowledge], Tensor]
 

@@ -10,7 +10,7 @@ from fedol.pooling import Pool
 
 
 def pooled(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
-    """t = softmax((Σ_k w_k z_k + b) / T), b from the class prior estimated without labels."""
+    """The pool's target, its offsets b from the class prior estimated without labels."""
     return once(gathered(knowledge).pooled().soft)
 
 

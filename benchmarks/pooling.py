@@ -127,6 +127,7 @@ def study(folder: Path, name: str, seeds: tuple[int, ...]) -> list[dict[str, Any
         counts = torch.bincount(case[1], minlength=logits.shape[2]).double() + 0.5
         soft["true prior"] = pool.balanced_to(counts / counts.sum()).soft  # what a perfect estimate would give
         values = {short: percent(soft[m].argmax(1) == case[1]) for m, short in zip(soft, SHORT, strict=True)}
+        values["reliability"] = 100 * pool.reliability()
         if scenario in ("balanced", "1:50 tail"):
             labels_of = labelled(case, soft["pooled"], soft["mixture"])
             values |= {f"labels: {key}": value for key, value in labels_of.items()}

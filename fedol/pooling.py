@@ -101,8 +101,12 @@ class Pool:
         logits, _, mixture = self._sums()
         nats = shannon(mixture).mean().item()
         soft = torch.softmax(tempered(balanced(logits, prior), nats), 1)
-        blend = torch.lerp(soft, mixture, self._accord.reliability())
+        blend = torch.lerp(soft, mixture, self.reliability())
         return Pooled(torch.softmax(tempered(blend.clamp_min(TINY).log(), nats), 1), prior)
+
+    def reliability(self) -> float:
+        """The mixture's share of the target: how far single clients can be relied on, 0 to 1."""
+        return self._accord.reliability()
 
     def prior_free(self) -> Pooled:
         """Targets that assume no prior ("D"): z standardised per client and class, no offsets."""

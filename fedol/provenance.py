@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,12 @@ def command() -> str:
     return shlex.join([name, *sys.argv[1:]])
 
 
+@cache
 def commit() -> str | None:
-    """The commit of the checkout this package is in, with ``-dirty`` where the package differs from it."""
+    """The commit of the checkout this package is in, with ``-dirty`` where the package differs from it.
+
+    As first asked for in this process: long work asks before it begins, because a checkout may change meanwhile.
+    """
     if _git("rev-parse", "--show-toplevel") != str(PACKAGE.parent):
         return None
     return (_git("rev-parse", "HEAD") or "") + ("-dirty" if _git("status", "--porcelain", "--", str(PACKAGE)) else "")

@@ -16,6 +16,7 @@ from fedol.data.split import Split
 from fedol.errors import FedolError
 from fedol.federation.simulation import RunResult
 from fedol.knowledge import Knowledge
+from fedol.provenance import commit
 from fedol.runs import read_votes
 
 SMALL: dict[str, Any] = {"epochs": 8, "iterations": 4, "device": "cpu"}  # the quick job, shortened
@@ -81,6 +82,13 @@ def test_the_stored_votes_are_algorithm_1_on_the_uploads(small: RunResult) -> No
     truth = split(load("digits"), 400, 0).public_labels
     right = (expected.labels.numpy() == truth)[expected.labels.numpy() >= 0].mean()
     assert small.summary["history"][0]["diagnostics"]["pseudo_label_accuracy"] == pytest.approx(right)
+
+
+def test_the_commit_is_that_of_the_code_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    commit.cache_clear()
+    before = commit()
+    monkeypatch.setattr("fedol.provenance._git", lambda *arguments: "another")
+    assert commit() == before
 
 
 def test_provenance(small: RunResult) -> None:

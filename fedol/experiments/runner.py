@@ -21,7 +21,7 @@ from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import guarded
 from fedol.files import write_json
 from fedol.models import parameter_count
-from fedol.provenance import device_name, provenance
+from fedol.provenance import commit, device_name, provenance
 from fedol.training import Job, Recipe, drive, fit
 
 
@@ -42,6 +42,7 @@ class Bench:
 
         ``side_by_side``: how many groups train at once. More keep a GPU busier, and more is lost when it is cut off.
         """
+        commit()  # of the code that runs, not of what is checked out when a cell is written
         began, todo = time.monotonic(), self.plans()
         failed: list[str] = []
         self.folder.open()

@@ -22,7 +22,7 @@ from fedol.federation.scenario import Scenario
 from fedol.files import read_json, write_json
 from fedol.methods import ITERATED, LOCAL
 from fedol.models import describe, parameter_count
-from fedol.provenance import provenance
+from fedol.provenance import commit, provenance
 from fedol.report.pages import write_report
 from fedol.robust.screening import left_out
 from fedol.runs import RunFolder
@@ -103,6 +103,7 @@ class Simulation:
         done = self.folder.path / "summary.json"
         if done.exists():
             return RunResult(self.folder.path, read_json(done), already_finished=True)
+        commit()  # of the code that runs, not of what is checked out at the end
         started = time.perf_counter()
         resumed = any(self.folder.knowledge(k).exists() for k in range(self.config.clients))
         self.train_clients(on_epoch, on_stage)

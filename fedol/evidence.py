@@ -74,6 +74,7 @@ def gather(
         sample["votes"] = each[:, :, row].T.tolist()
         samples.append(sample)
     about = {"of": len(public), "iterations": len(votes), "clients": names, "left_out": sorted(left_out)}
+    about["runoff"] = defence.runoff  # then votes only nominate a label
     return {**about, "agreement": agreement, "samples": samples}
 
 

@@ -11,7 +11,7 @@ import fedol
 from fedol.cli import main
 from fedol.config import RunConfig, configure
 from fedol.errors import InputError
-from fedol.robust.defence import Defence
+from fedol.robust.defence import DEFAULT, Defence
 
 QUICK: dict[str, Any] = {"client_models": "mlp", "server_model": "mlp", "epochs": 10, "iterations": 1, "device": "cpu"}
 
@@ -25,7 +25,7 @@ def test_the_default_is_the_paper_s_method(tmp_path: Path) -> None:
 
 def test_a_run_screens_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     options = [part for name, value in QUICK.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-    arguments = ["run", *options, "--partition", "iid", "--defence", "trust,exact,cap", "--out", str(tmp_path / "run")]
+    arguments = ["run", *options, "--partition", "iid", "--defence", DEFAULT, "--out", str(tmp_path / "run")]
     monkeypatch.setattr(sys, "argv", ["fedol", *arguments, "--json"])
     with pytest.raises(SystemExit) as end:
         main()
@@ -33,6 +33,7 @@ def test_a_run_screens_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.
     summary = json.loads(capsys.readouterr().out)
     assert [entry["client"] for entry in summary["screening"]] == [f"client {k}" for k in range(10)]
     assert not any(entry["left_out"] for entry in summary["screening"])
+    assert json.loads((tmp_path / "run" / "evidence.json").read_text())["runoff"] is True  # the page says who decides
 
 
 def test_a_liar_s_file_is_left_out_of_a_run(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_a_liar_s_file_is_left_out_of_a_run(tmp_path: Path) -> None:
     assert "suspicious, left out" in (result.out / "report.html").read_text()
     # The page's votes are those that counted: the liar is shown, without weight, and sure in no iteration.
     evidence = json.loads((result.out / "evidence.json").read_text())
-    assert evidence["left_out"] == ["client 0"] and evidence["clients"][0] == "client 0"
+    assert evidence["runoff"] is False and evidence["left_out"] == ["client 0"] and evidence["clients"][0] == "client 0"
     liar, *honest = zip(*(sample["votes"] for sample in evidence["samples"]), strict=True)
     assert {weight for _, _, weight, _, _ in liar} == {0}
     assert all(weight > 0 for client in honest for _, _, weight, _, _ in client)

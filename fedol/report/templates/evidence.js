@@ -117,7 +117,8 @@ function show(position) {
   const scroll = element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Votes on this image" },
     element("table", {}, element("thead", {}, heading), body));
   const note = evidence.iterations
-    ? "λ: weight in the mixture that the server learns. C²: weight of its vote on this class. Votes from: the first iteration in which it is sure enough of this image."
+    ? "λ: weight in the mixture that the server learns. C²: weight of its vote on this class. Votes from: the first iteration in which it is sure enough of this image." +
+      (evidence.runoff ? " Votes only nominate a label; all models together choose among the nominated." : "")
     : "λ: weight of a client in the mixture of Eq. 12.";
   detail.replaceChildren(...parts, scroll, element("p", { class: "note" }, note));
 }

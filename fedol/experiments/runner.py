@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fedol.data import load
-from fedol.errors import FedolError
+from fedol.errors import FedolError, InputError
 from fedol.experiments import one_round, rounds, work
 from fedol.experiments.cells import Cell
 from fedol.experiments.plan import Plan, plans
@@ -42,6 +42,8 @@ class Bench:
 
         ``side_by_side``: how many groups train at once. More keep a GPU busier, and more is lost when it is cut off.
         """
+        if side_by_side < 1:
+            raise InputError(f"At least one group must train at a time, but side by side are {side_by_side}.")
         commit()  # of the code that runs, not of what is checked out when a cell is written
         began, todo = time.monotonic(), self.plans()
         failed: list[str] = []

@@ -211,6 +211,11 @@ def test_groups_side_by_side_give_the_same_results_as_one_after_another(tmp_path
     assert found[0] == found[1] and len({accuracy for _, accuracy in found[0].values()}) > 5
 
 
+def test_no_group_at_a_time_is_an_error(tmp_path):
+    with pytest.raises(FedolError, match="At least one group"):
+        run(tmp_path, methods="local", side_by_side=0)
+
+
 def test_no_more_groups_begin_than_end_in_time(tmp_path, monkeypatch):
     bench = Bench(Spec.from_json({**SMOKE, "methods": "local", "seeds": 4}), tmp_path)
     plans = bench.plans()

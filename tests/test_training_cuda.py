@@ -1,7 +1,11 @@
 """The CUDA engine; skipped where there is no GPU. On one: ``pytest tests/test_training_cuda.py``."""
 
 import copy
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from threading import Event
 
 import pytest
@@ -248,12 +252,39 @@ def test_a_model_like_one_before_is_still_looked_at_closely() -> None:
     assert results["noisy"].path == "plain loop: its layers draw random numbers"
 
 
-def test_a_second_model_of_a_kind_trains_as_if_it_were_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second is captured without a trial step."""
+@pytest.mark.parametrize("recipe", [{}, {"average": 0.9, "schedule": "cosine", "proximal": 0.1}])
+def test_a_second_model_of_a_kind_trains_as_if_it_were_the_first(
+    monkeypatch: pytest.MonkeyPatch, recipe: dict[str, object]
+) -> None:
+    """The first takes two trial steps, one of them in the middle of its first epoch; the second none."""
     tried: set[object] = set()
     monkeypatch.setattr(step, "_TRIED", tried)
-    first, second = (next(fit([job("same")], DEVICE)) for _ in range(2))
-    assert tried and first.losses == second.losses
+    first, second = (next(fit([job("same", **recipe)], DEVICE)) for _ in range(2))
+    assert len(tried) == 2 and first.losses == second.losses
+    assert all(map(torch.equal, weights(first.job.model), weights(second.job.model)))
+
+
+LATE = """
+import torch
+from triton import knobs
+from fedol.models import create
+from fedol.training import Job, Normalisation, Recipe, fit
+late = []
+knobs.runtime.jit_post_compile_hook = lambda **about: about["is_manual_warmup"] or late.append(about["repr"])
+model = create("resnet11", classes=10, shape=(3, 32, 32), width=16)
+images, labels = torch.zeros(100, 3, 32, 32, dtype=torch.uint8), torch.zeros(100, dtype=torch.int64)
+(result,) = fit([Job("a", model, images, labels, Normalisation((0.5,) * 3, (0.25,) * 3), Recipe(epochs=1), 0)],
+                torch.device("cuda"))
+assert result.path.startswith("CUDA graph"), result.path
+print(late)
+"""
+
+
+def test_no_kernel_is_compiled_while_somebody_waits(tmp_path: Path) -> None:
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", LATE], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
 
 
 def test_proximal_term_pulls_to_the_start() -> None:

@@ -11,34 +11,15 @@ and its ``twin``), so that the two gradients come back apart and are added here,
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-import triton
 from torch import Tensor, nn
 
 from fedol.models import kernels
-
-# "pdl": a kernel may be set up while the one before it still runs (programmatic dependent launch, from Hopper on); it
-# waits for that one's results itself, so that only the launch is hidden.
-LAUNCH = {"launch_pdl": torch.cuda.get_device_capability() >= (9, 0)}
-
-
-class Cut(NamedTuple):
-    """How much a program takes in one turn: elements, how many of them in a row, by how many warps."""
-
-    tile: int
-    wide: int
-    warps: int
-
-
-# Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64 (benchmarks/README.md).
-ELEMENTWISE = Cut(4096, 64, 4)
-SUMS = Cut(4096, 32, 4)
-LARGE_SUMS, LARGE = Cut(4096, 64, 8), 1 << 22  # for many tensors of at least so many elements
-PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
-GATHERED = 128  # of them over the rows, at the most: as many partial sums the last one adds up
+from fedol.models.ahead import begin_to_compile, compiled
+from fedol.models.tiles import LARGE, LARGE_SUMS, SUMS, Shape
 
 
 class _NormAct(torch.autograd.Function):
@@ -54,7 +35,7 @@ class _NormAct(torch.autograd.Function):
         y = torch.empty_like(x)
         mean, rstd = torch.empty_like(weight), torch.empty_like(weight)
         kernels.statistics[shape.sum_grid](
-            x, shape.partial(), shape.arrivals(norm), mean, rstd, norm.running_mean, norm.running_var,
+            x, shape.partial(), arrivals(norm), mean, rstd, norm.running_mean, norm.running_var,
             shape.rows, shape.per_program, norm.eps, norm.momentum, **shape.sum_blocks,
         )  # fmt: skip
         kernels.apply[shape.grid](
@@ -77,7 +58,7 @@ class _NormAct(torch.autograd.Function):
         dx = torch.empty_like(x)
         dz = torch.empty_like(x) if written else ways[0]
         kernels.gradient_sums[shape.sum_grid](
-            ways[0], ways[-1], y, x, dz, mean, rstd, weight, bias, shape.partial(), shape.arrivals(ctx.norm),
+            ways[0], ways[-1], y, x, dz, mean, rstd, weight, bias, shape.partial(), arrivals(ctx.norm),
             dweight, dbias, shape.rows, shape.per_program, twin, int(ctx.residual), int(ctx.relu), **shape.sum_blocks,
             WRITTEN=written,
         )  # fmt: skip
@@ -88,65 +69,30 @@ class _NormAct(torch.autograd.Function):
         return dx, dz if ctx.residual else None, dweight, dbias, None, None
 
 
-class Shape:
-    """How a channels-last tensor, seen as [rows, C], is cut into programs.
-
-    Every other block size would be another kernel to compile. So the elementwise kernels see a tensor of few channels
-    as rows of 64 elements, several of its own rows each, and all sums are gathered over the same number of programs.
-    """
-
-    def __init__(self, x: Tensor, sums: Cut) -> None:
-        self._x = x
-        self.elements, self.channels = x.numel(), x.shape[1]
-        self.rows = self.elements // self.channels
-        self.stride = ELEMENTWISE.wide if ELEMENTWISE.wide % self.channels == 0 else self.channels
-        high, wide = self._block(ELEMENTWISE, self.stride)
-        self.blocks = {"C": self.channels, "BM": high, "BC": wide, "num_warps": ELEMENTWISE.warps, **LAUNCH}
-        self.grid = (triton.cdiv(self.elements, self.stride * high), triton.cdiv(self.stride, wide))
-        high, wide = self._block(sums, self.channels)
-        columns = triton.cdiv(self.channels, wide)
-        programs = min(max(1, PROGRAMS // columns), GATHERED, triton.cdiv(self.rows, high))
-        self.per_program = triton.cdiv(triton.cdiv(self.rows, programs), high) * high
-        self.sum_grid = (triton.cdiv(self.rows, self.per_program), columns)
-        self.sum_blocks = {"C": self.channels, "BM": high, "BC": wide, "P": GATHERED, "num_warps": sums.warps, **LAUNCH}
-
-    @staticmethod
-    def _block(cut: Cut, columns: int) -> tuple[int, int]:
-        """Rows and columns of a program's block."""
-        wide = min(cut.wide, triton.next_power_of_2(columns))
-        return cut.tile // wide, wide
-
-    def partial(self) -> Tensor:
-        """Room for two sums per program and channel."""
-        return torch.empty(self.sum_grid[0] * 2 * self.channels, device=self._x.device, dtype=torch.float32)
-
-    def arrivals(self, norm: nn.Module) -> Tensor:
-        """This layer's counters: zero between kernels, because the last program to arrive sets them back."""
-        return arrivals(norm, self.channels, self._x.device)
-
-
 # One set of counters per layer: models on different streams must not share them.
 _ARRIVALS: WeakKeyDictionary[nn.Module, Tensor] = WeakKeyDictionary()
 
 
-def arrivals(norm: nn.Module, channels: int, device: torch.device) -> Tensor:
-    """A layer's counters; a sum uses one per block of channels."""
+def arrivals(norm: nn.BatchNorm2d) -> Tensor:
+    """A layer's counters; a sum uses one per block of channels. Zero between kernels: the last program clears them."""
     counters = _ARRIVALS.get(norm)
-    if counters is None or counters.device != device:
-        counters = torch.zeros(channels, device=device, dtype=torch.int32)
+    if counters is None or counters.device != norm.weight.device:
+        counters = torch.zeros(norm.num_features, device=norm.weight.device, dtype=torch.int32)
         _ARRIVALS[norm] = counters
     return counters
 
 
-def prepare(model: nn.Module, device: torch.device) -> None:
-    """Make the counters now: made during a capture, they would be filled by every replay."""
-    for norm in model.modules():
-        if isinstance(norm, nn.BatchNorm2d):
-            arrivals(norm, norm.num_features, device)
+def prepare(model: nn.Module) -> None:
+    """Make the counters now: made during a capture, they would be filled by every replay. And begin to compile."""
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    for norm in norms:
+        arrivals(norm)
+    begin_to_compile({norm.num_features for norm in norms})
 
 
 def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:
     """``relu(norm(x) + residual)`` in training mode, twice; updates the running statistics."""
+    compiled()
     x = x.contiguous(memory_format=torch.channels_last)
     if residual is not None:
         residual = residual.contiguous(memory_format=torch.channels_last)

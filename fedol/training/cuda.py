@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from threading import Event
 
 import torch
@@ -34,7 +33,7 @@ class CudaEngine:
 
     def __init__(self, device: torch.device, on_epoch: OnEpoch) -> None:
         self._device, self._on_epoch = device, on_epoch
-        self._waiting: deque[Job] = deque()
+        self._waiting: list[Job] = []
         self._running: list[Session] = []
         self._plain: list[tuple[Job, str]] = []  # jobs that no graph can hold, and why
         # Images that several jobs share are on the device once.
@@ -50,6 +49,12 @@ class CudaEngine:
     def submit(self, job: Job) -> None:
         """Take a job."""
         self._waiting.append(job)
+
+    def _longest(self) -> int:
+        """Position of the waiting job with the most to do: begun last, it would train on alone in the end."""
+        # A layer is a few kernels whatever its size, so that their number tells how long a step takes.
+        work = [job.samples * job.recipe.epochs * len(list(job.model.parameters())) for job in self._waiting]
+        return work.index(max(work))
 
     def _start(self, job: Job) -> None:
         """Capture a job's step and begin, or remember that it needs the plain loop."""
@@ -81,7 +86,7 @@ class CudaEngine:
         """The next outcome. Launches one step of every job in turn until one has ended."""
         while self._running or self._waiting:
             if starting := bool(self._waiting) and len(self._running) < TOGETHER:
-                self._start(self._waiting.popleft())
+                self._start(self._waiting.pop(self._longest()))
             idle = True
             for session in list(self._running):
                 for epoch in session.finished_epochs():
@@ -89,7 +94,7 @@ class CudaEngine:
                 if session.done:
                     self._running.remove(session)
                     return session.outcome()
-                while session.launch():
+                while session.launch(capture=not starting):
                     idle = False
                     if not starting:  # else give the GPU all it can take, to work on while the next one is captured
                         break
@@ -142,9 +147,12 @@ class Session:
         """All epochs are finished, or the loss is no number."""
         return bool(self._error) or self._finished == self.job.recipe.epochs
 
-    def launch(self) -> bool:
-        """Queue one training step, unless enough is queued; whether it did."""
+    def launch(self, capture: bool) -> bool:
+        """Queue one training step, unless enough is queued; whether it did. Only with ``capture`` one of a new size."""
         if self._launched == self.job.recipe.epochs or self._launched - self._finished >= self._ahead:
+            return False
+        size = self._steps[self._position]
+        if not capture and not self._step.captured(size):
             return False
         slot = self._launched % (AHEAD + 1)
         with torch.cuda.stream(self._stream):
@@ -158,7 +166,9 @@ class Session:
                 self._step.new_epoch(
                     self._host_orders[slot], self._host_views[slot], self._host_patches[slot], self._host_paces[slot]
                 )
-            self._step.replay(self._steps[self._position])
+            if not self._step.captured(size):
+                self._step.capture(size)
+            self._step.replay(size)
             self._position += 1
             if self._position == len(self._steps):
                 self._host_losses[slot : slot + 1].copy_(self._step.loss, non_blocking=True)

@@ -56,36 +56,47 @@ class Step:
         self._rate, decay = torch.tensor(job.recipe.lr, device=device), job.recipe.weight_decay
         self._adam = Adam([self._weights.flat], self._rate, decay, self._weights.share(PIECES))
         if kernels := fused_kernels():
-            kernels.prepare(self._model, device)
+            kernels.prepare(self._model)
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by batch size
+        self._pool = torch.cuda.graph_pool_handle()
         full, rest = min(job.recipe.batch_size, job.samples), job.samples % job.recipe.batch_size
-        self._graphs = self._captured([full, rest] if 0 < rest < full else [full], device)
+        self.capture(full)
+        if 0 < rest < full and self._kind(rest) is None:  # else the last batch of an epoch has time until it comes
+            self.capture(rest)
 
-    def _captured(self, sizes: Sequence[int], device: torch.device) -> dict[int, torch.cuda.CUDAGraph]:
-        """A graph per batch size. Warming up trains, so the state before it is put back."""
-        state = [self._weights.flat, *self._model.buffers()]
-        before = [tensor.detach().clone() for tensor in state]
-        graphs, pool = {}, torch.cuda.graph_pool_handle()
+    def capture(self, size: int) -> None:
+        """Make the graph for batches of this size, also in the middle of an epoch."""
+        # A trial compiles and chooses kernels, and finds out what no graph can hold: a capture that fails in the
+        # middle cannot be undone. A model of the same kind has been through that already.
+        kind = self._kind(size)
+        if kind is None or kind not in _TRIED:
+            with self._unchanged(), _no_waiting(), _no_drawing(self._next.device):
+                self._run(size)
+            _TRIED.add(kind)
+        self._graphs[size] = torch.cuda.CUDAGraph()
+        self._graphs[size].capture_begin(pool=self._pool, capture_error_mode="thread_local")
         try:
-            for size in sizes:
-                # Compiles and chooses kernels, and finds out what no graph can hold: a capture that fails in the
-                # middle cannot be undone. A model of the same kind has been through that already.
-                kind = self._kind(size)
-                if kind is None or kind not in _TRIED:
-                    with _no_waiting(), _no_drawing(device):
-                        self._run(size)
-                    self._next.zero_()
-                    _TRIED.add(kind)
-                graphs[size] = torch.cuda.CUDAGraph()
-                graphs[size].capture_begin(pool=pool, capture_error_mode="thread_local")
-                try:
-                    self._run(size)
-                finally:
-                    graphs[size].capture_end()
+            self._run(size)
+        finally:
+            self._graphs[size].capture_end()
+
+    def captured(self, size: int) -> bool:
+        """Whether there is a graph for this size."""
+        return size in self._graphs
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """A step within trains; afterwards everything is as before."""
+        moments = [tensor for _, parts in self._adam.state for tensor in parts.values()]
+        average = self._average.named.values() if self._average else ()
+        state = [self._weights.flat, *self._model.buffers(), *moments, *average, self.loss, self._next, self._rate]
+        before = [tensor.detach().clone() for tensor in state]
+        try:
+            yield
         finally:
             with torch.no_grad():
                 for tensor, old in zip(state, before, strict=True):
                     tensor.copy_(old)
-        return graphs
 
     def _kind(self, size: int) -> Hashable | None:
         """What decides which kernels a step of this size runs: every layer's shapes, the data, the recipe.

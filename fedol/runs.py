@@ -13,6 +13,7 @@
                                 what the report shows beside the summary (``fedol.federation.account``)
     summary.json                the result
     report.html                 the result to look at; made of the files above by ``fedol report``
+    run.lock                    held by the process that works here, empty
 
 Starting the same run again skips what is finished; a changed configuration is refused.
 """
@@ -23,7 +24,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
 from fedol.config import Settings
@@ -36,6 +39,8 @@ from fedol.server import ServerModel, load
 from fedol.training import Snapshot
 
 SCHEMA = 1
+LOCK = "run.lock"
+_HELD: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()  # by this process; one may open a run twice
 
 
 class RunFolder:
@@ -45,19 +50,21 @@ class RunFolder:
         self.path = path
         self._server_model = server_model
         self._every_epoch = every_epoch
+        self._lock: FileLock | None = None  # released with the last object that holds it
 
     @classmethod
     def open(cls, path: Path, config: Settings, every_epoch: bool = False) -> RunFolder:
         """Start a run in an empty folder, or continue the same one; ``every_epoch``: lose no more than one."""
         run = cls(path, config.server_model, every_epoch)
-        sweep(path)
-        frozen = path / "config.json"
-        if _empty(path):
-            write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json()})
-        elif frozen.exists():
-            run._check(frozen, config)
-        else:
+        empty, frozen = _empty(path), path / "config.json"
+        if not empty and not frozen.exists():
             raise FedolError(f"{path} exists and is not a run; choose another --out.")
+        run._lock = _lock(path)
+        sweep(path)
+        if empty:
+            write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json()})
+        else:
+            run._check(frozen, config)
         return run
 
     def _check(self, frozen: Path, config: Settings) -> None:
@@ -145,13 +152,30 @@ class RunFolder:
 
 
 def _empty(path: Path) -> bool:
-    """Nothing is there yet, or only the half-written file of a run killed in its first moment."""
+    """Nothing is there yet, or only what a run killed in its first moment has left."""
     try:
-        return not path.exists() or all(file.suffix == TEMPORARY for file in path.iterdir())
+        return not path.exists() or all(file.suffix == TEMPORARY or file.name == LOCK for file in path.iterdir())
     except NotADirectoryError:
         return False
     except OSError as error:
         raise FedolError(f"The run folder {path} cannot be read ({error.strerror}); choose another --out.") from None
+
+
+def _lock(path: Path) -> FileLock | None:
+    """Keep other processes out: two that train in one folder would take each other's unfinished files away."""
+    place = path.resolve() / LOCK
+    lock = _HELD.get(place)
+    if lock is None:
+        lock = FileLock(place, timeout=0)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except Timeout:
+            raise FedolError(f"Another process works in {path}; wait until it ends, or choose another --out.") from None
+        except (OSError, NotImplementedError):
+            return None  # a file system without locks; one without room says so at the first write
+        _HELD[place] = lock
+    return lock
 
 
 def read_votes(path: Path) -> dict[str, Any]:

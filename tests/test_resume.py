@@ -1,5 +1,6 @@
 """A run killed at any moment and started again ends with the same bytes as one that was never interrupted."""
 
+import gc
 import json
 import os
 import shutil
@@ -12,8 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 import fedol
+from fedol.config import RunConfig
+from fedol.errors import FedolError
+from fedol.runs import RunFolder
 
 SETTINGS: dict[str, Any] = {
     "device": "cpu",
@@ -154,3 +159,17 @@ def test_a_finished_run_is_read_and_not_made_again(uninterrupted: Path) -> None:
     before = {file: file.stat().st_mtime_ns for file in uninterrupted.rglob("*.safetensors")}
     assert fedol.run(out=uninterrupted, **SETTINGS).already_finished
     assert before == {file: file.stat().st_mtime_ns for file in uninterrupted.rglob("*.safetensors")}
+
+
+def test_two_processes_do_not_share_a_run(tmp_path: Path) -> None:
+    """The second would take the first one's unfinished files away."""
+    first = RunFolder.open(tmp_path / "run", RunConfig())
+    again = RunFolder.open(tmp_path / "run", RunConfig())  # this process may
+    held = "from filelock import FileLock; import sys; FileLock(sys.argv[1], timeout=0).acquire()"
+    other = [sys.executable, "-c", held, str(tmp_path / "run" / "run.lock")]
+    assert subprocess.run(other, capture_output=True, check=False).returncode != 0
+    del first, again
+    gc.collect()
+    assert subprocess.run(other, capture_output=True, check=False).returncode == 0
+    with FileLock(tmp_path / "run" / "run.lock"), pytest.raises(FedolError, match="Another process works in"):
+        RunFolder.open(tmp_path / "run", RunConfig())

@@ -93,6 +93,12 @@ def test_a_benchmark_goes_seed_by_seed():
     assert Spec.from_json({"kind": "one-round"}).methods == tuple(ONE_ROUND)
 
 
+def test_what_is_named_twice_is_computed_once():
+    twice = {"partitions": "iid,iid", "seeds": "1,1", "methods": "feddf,feddf,mixture,fedhkt-k"}
+    cells = Spec.from_json({"kind": "one-round", **twice}).cells()
+    assert [cell.method for cell in cells] == ["feddf", "fedhkt-k"]
+
+
 def test_equal_compute_gives_one_pass_methods_fedols_epochs():
     spec = Spec.from_json({"kind": "one-round", "equal_compute": True, "partitions": "classes:20"})
     epochs = {c.method: c.config.distillation.recipe.epochs for c in spec.cells()}
@@ -120,6 +126,11 @@ def test_rounds_have_fedol_as_one_round():
         ({"kind": "one-round", "settings": {"widht": 3}}, "did you mean 'width'"),
         ({"kind": "rounds", "rounds": 1}, "at least 2"),
         ({"kind": "rounds", "methods": "fedkt"}, "no method 'fedkt'"),
+        ({"kind": "rounds", "methods": "x"}, "known are: fedavg, feddf, feddf-probs, fedet,"),
+        ({"kind": "rounds", "feedback_epochs": 0}, "feedback_epochs must be at least 1"),
+        ({"kind": "one-round", "seeds": 0}, "nothing to compute"),
+        ({"kind": "one-round", "methods": ","}, "nothing to compute"),
+        ({"kind": "one-round", "partitions": []}, "nothing to compute"),
     ],
 )
 def test_what_is_wrong_with_a_benchmark_is_said_in_a_sentence(values, words):

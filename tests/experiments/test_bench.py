@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+import torch
 
 from fedol.errors import FedolError
 from fedol.experiments import rounds as rounds_module
@@ -21,6 +22,7 @@ from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
 from fedol.experiments.worker import main
 from fedol.federation.scenario import Scenario
+from fedol.federation.scheme import Lesson
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}
@@ -179,6 +181,21 @@ def test_clients_heed_the_feedback_that_the_method_lets_through(smoke, tmp_path,
     progress = Silent()
     run(out, progress, kind="rounds", rounds=2, methods="feddf,mine", feedback_epochs=1)
     assert progress.jobs.count("client 0 feedback") == 1 and progress.jobs.count("client 0") == 2
+
+
+def test_clients_may_learn_the_servers_target_instead_of_its_predictions(smoke, tmp_path, monkeypatch):
+    out, learnt = shutil.copytree(smoke[0] / "clients", tmp_path / "bench" / "clients").parent, {}
+
+    def lesson(round, model, feedback, heeded, epochs):
+        learnt[len(learnt)] = feedback
+        return Lesson(round, model, feedback, heeded, epochs)
+
+    monkeypatch.setattr(rounds_module, "Lesson", lesson)
+    for feedback in ("server", "teacher"):
+        run(out, kind="rounds", rounds=2, methods="fedet", feedback_epochs=1, feedback=feedback)
+    assert all(torch.allclose(q.sum(1), torch.ones(len(q))) for q in learnt.values())
+    # Fed-ET's target is one class and a twentieth of what dissenters say; a server after one epoch is not so sure.
+    assert learnt[0].max() < 0.9 and learnt[3].amax(1).min() > 0.95 and len(learnt) == 6
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):

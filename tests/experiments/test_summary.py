@@ -93,8 +93,13 @@ def test_curves_of_other_settings_are_not_mixed():
         return result("feddf", 0.1 * length, history=history, rounds=length, server_epochs=50, **settings)
 
     cells = [curve(2, feedback_epochs=20), curve(3, feedback_epochs=20), curve(2, feedback_epochs=5)]
+    cells.append(curve(4, feedback_epochs=20, feedback="teacher"))
     (panel,) = curves.figures(cells)
-    assert sorted(len(line["rounds"]) for line in panel["lines"]) == [2, 3]
+    assert {line["label"]: len(line["rounds"]) for line in panel["lines"]} == {
+        "FedDF (50 epochs)": 3,
+        "FedDF (50 epochs, 5 on feedback)": 2,
+        "FedDF (50 epochs, feedback of the teacher)": 4,
+    }
     assert panel["fedol"] is None and all(line["passes_fedol"] is None for line in panel["lines"])
 
 

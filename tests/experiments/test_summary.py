@@ -108,3 +108,12 @@ def test_fedol_stands_beside_the_rounds_with_their_epochs():
     cells = [result("feddf", 0.2, history=[{"round": 1, "accuracy": 0.2}] * 2, rounds=2, server_epochs=50)]
     cells += [result("fedol", 0.3, server_epochs=50, **other), result("fedol", 0.4, server_epochs=10, **other)]
     assert curves.figures(cells)[0]["fedol"]["mean"] == 0.3
+
+
+def test_a_curve_of_one_seed_is_held_against_fedol_with_that_seed():
+    settings = {"server_epochs": 50, "iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
+    history = [{"round": n, "accuracy": a} for n, a in enumerate((0.1, 0.25), 1)]
+    cells = [result("feddf", 0.25, history=history, rounds=2, server_epochs=50)]
+    cells += [result("fedol", a, seed=s, **settings) for s, a in enumerate((0.3, 0.1))]
+    (panel,) = curves.figures(cells)
+    assert panel["fedol"]["mean"] == 0.3 and panel["lines"][0]["passes_fedol"] is None

@@ -45,7 +45,9 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
         row["client_flops"] = work.client_work(cell, scenario) / cell.config.clients
         row["server_flops"] = work.server_work(cell, scenario)
         row["client_seconds"] = _mean(result, "seconds")
-        row["server_seconds"] = result.get("seconds")
+        # Of the trainings themselves: a cell that was resumed knows no more than the time since.
+        trained = [record["seconds"] for record in result.get("history", [])]
+        row["server_seconds"] = sum(trained) if trained else result.get("seconds")
         row["paper_mb"] = _papers(method)
         rows.append(row)
     table = {"settings": scenario.config.as_json(), "rows": rows, "explanation": explanation()}

@@ -91,6 +91,8 @@ def _one_round(table: dict[str, Any], number: int) -> Sheet:
         + ("; the paper's beside it; the difference in points" if beside else "")
         + ". The number of epochs is the server's."
     )
+    spreads = [f"{100 * entry['over_clients']:.1f}" for _, entry in entries if entry["over_clients"] is not None]
+    note += f" Local's standard deviation over the clients of a seed: {', '.join(spreads)}." if spreads else ""
     return Sheet(f"one-round-{number}", f"One round: {settings_in_words(table['settings'])}", columns, rows, note)
 
 

@@ -76,6 +76,8 @@ def _row(cells: list[Result], partitions: list[str]) -> dict[str, Any]:
         entry = summary_statistics([cell["accuracy"] for cell in here])
         taught = [cell["history"][-1]["diagnostics"]["target_accuracy"] for cell in here if cell.get("history")]
         entry["target_accuracy"] = summary_statistics(taught)["mean"] if taught else None
+        spreads = [cell["over_clients"]["std"] for cell in here if "over_clients" in cell]
+        entry["over_clients"] = None if not spreads or None in spreads else summary_statistics(spreads)["mean"]
         theirs = paper.one_round(cells[0]["settings"]["dataset"], partition, method) if plain else None
         entry["paper"] = theirs and {"mean": theirs[0], "std": theirs[1]}
         entry["difference"] = theirs and entry["mean"] - theirs[0]

@@ -309,6 +309,8 @@ def test_cost_counts_what_is_sent(smoke):
     assert rows["fedol"]["server_flops"] == 2 * rows["feddf"]["server_flops"] and rows["fedavg"]["server_flops"] == 0
     assert rows["fedkt"]["client_flops"] > 2 * rows["feddf"]["client_flops"]
     assert rows["fedol"]["paper_mb"] == 0.38 and rows["fedavg"]["paper_mb"] == 65.14
+    trained = [record["seconds"] for record in results(smoke[0])["fedol", 1]["history"]]
+    assert rows["fedol"]["server_seconds"] == sum(trained) and rows["fedavg"]["server_seconds"] is not None
 
 
 def test_cost_without_any_cell_is_the_size_of_the_files_it_would_send(smoke, tmp_path):

@@ -44,6 +44,14 @@ def test_the_number_of_seeds_is_in_the_cells_only_where_they_differ():
     assert set(mixed.rows[0][1:]) == {"15.0 ± 1.4 (n = 2)", "20.0"} and "no ± where n = 1" in mixed.note
 
 
+def test_local_says_how_far_its_clients_lie_apart():
+    cells = [result("local", 0.1, p, seed=s) for p in ("iid", "classes:20") for s in (0, 1)]
+    for cell, spread in zip(cells, (0.01, 0.03, 0.05, 0.05), strict=True):
+        cell["over_clients"] = {"mean": 0.1, "std": spread, "n": 10}
+    assert "over the clients of a seed: 2.0, 5.0." in sheet(cells).note
+    assert "clients" not in sheet([result("feddf", 0.15, "iid", server_epochs=50)]).note
+
+
 def test_longer_training_is_a_row_of_its_own_without_the_papers_number():
     (table,) = summary.tables([result("feddf", 0.2, server_epochs=500), result("feddf", 0.1, server_epochs=50)])
     assert [row["label"] for row in table["rows"]] == ["FedDF (50 epochs)", "FedDF (500 epochs)"]

@@ -102,7 +102,8 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
     rows = []
     for line in panel["lines"]:
         ours = [f"{100 * point['mean']:.1f}" for point in line["rounds"]]
-        rows.append([line["label"], *ours, *[""] * (length - len(ours)), str(line["passes_fedol"] or "never")])
+        passes = str(line["passes_fedol"] or "never") if panel["fedol"] else ""
+        rows.append([line["label"], *ours, *[""] * (length - len(ours)), passes])
         if line["paper"]:
             curve = [f"{100 * value:.1f}" for value in line["paper"][:length]]
             passes = str(curves.first_above(line["paper"], panel["paper_fedol"]) or "never")

@@ -3,7 +3,7 @@
 import pytest
 
 from fedol.experiments import curves, paper, summary
-from fedol.experiments.report import _one_round
+from fedol.experiments.report import _one_round, _rounds
 
 BASE = {"dataset": "cifar100", "width": 64, "public": 5000, "batch_size": 64, "lr": 1e-3}
 CLIENTS = {"clients": 10, "epochs": 50, "sends": "predictions", "client_models": ["resnet11", "resnet20"]}
@@ -109,6 +109,9 @@ def test_curves_of_other_settings_are_not_mixed():
         "FedDF (50 epochs, feedback of the teacher)": 4,
     }
     assert panel["fedol"] is None and all(line["passes_fedol"] is None for line in panel["lines"])
+    page = _rounds(panel, 1)
+    ours = [row for row in page.rows if "paper" not in row[0]]
+    assert [row[-1] for row in ours] == [""] * 3 and "FedOL: not run" in page.note  # nobody failed to pass it
 
 
 def test_fedol_stands_beside_the_rounds_with_their_epochs():

@@ -61,7 +61,7 @@ PARAMETER_METHODS: dict[str, ParameterMethod] = {
 }
 
 # Which public samples clients learn from the server before another round, where it is not all of them.
-FEEDBACK = {"fedhkt": agreeing}
+FEEDBACK = {"fedhkt": agreeing, "fedhkt-k": agreeing}
 
 LOCAL = "local"  # clients on their own: nothing is sent, there is no server
 

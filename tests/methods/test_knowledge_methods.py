@@ -91,6 +91,7 @@ def test_fedhkt_feedback_is_where_server_and_teacher_agree():
     server = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
     teacher = torch.tensor([[0.6, 0.4], [0.8, 0.2], [0.9, 0.1]])
     assert agreeing(server, teacher).tolist() == [True, False, True]
+    assert {"fedhkt": agreeing, "fedhkt-k": agreeing} == methods.FEEDBACK  # grouped or not
 
 
 @pytest.mark.parametrize(("name", "varying"), [("fedet", np.log), ("fedet-probs", np.array)])

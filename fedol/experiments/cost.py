@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
         rows.append(row)
     table = {"settings": scenario.config.as_json(), "rows": rows, "explanation": explanation()}
     table |= provenance(scenario.config.seed, scenario.device)
-    write_json(folder.path / "cost" / f"{scenario.config.hash}.json", table)
+    same = replace(scenario.config, data_dir=None, device="auto")  # wherever the data are: folders merge
+    write_json(folder.path / "cost" / f"{same.hash}.json", table)
     return table
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -320,6 +321,13 @@ def test_cost_without_any_cell_is_the_size_of_the_files_it_would_send(smoke, tmp
         for folder in (tmp_path, smoke[0])
     )
     assert all(fresh[method] == pytest.approx(sent[method], rel=0.05) for method in fresh)
+
+
+def test_cost_from_two_machines_is_one_table(tmp_path):
+    config = Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config
+    for data in (None, str(tmp_path)):
+        cost(Scenario(replace(config, data_dir=data)), BenchFolder(tmp_path / "bench"))
+    assert len(list((tmp_path / "bench" / "cost").iterdir())) == 1
 
 
 def test_the_papers_own_figures_are_explained_by_ten_classes():

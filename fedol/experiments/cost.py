@@ -49,6 +49,7 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
         # Of the trainings themselves: a cell that was resumed knows no more than the time since.
         trained = [record["seconds"] for record in result.get("history", [])]
         row["server_seconds"] = sum(trained) if trained else result.get("seconds")
+        row["seconds_on"] = result.get("device")  # where the cell was computed, not where this table is
         row["paper_mb"] = _papers(method)
         rows.append(row)
     table = {"settings": scenario.config.as_json(), "rows": rows, "explanation": explanation()}

@@ -134,11 +134,13 @@ def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
         words += [_big(row[who]) for who in ("client_flops", "server_flops")]
         words += ["" if row[who] is None else f"{row[who]:.1f}" for who in seconds]
         rows.append(words)
+    where = " and ".join(sorted({row["seconds_on"] for row in table["rows"] if row.get("seconds_on")}))
     note = (
         "Per client and round; 1 MB is 10⁶ bytes. Uploads are "
         + ("measured files" if all(row["measured"] for row in table["rows"]) else "files as they would be sent")
         + "; the public images, which everyone holds beforehand, are not counted. Training costs three forward passes "
-        "a sample. Seconds are those of trainings that ran side by side, not what each takes alone. "
+        "a sample. "
+        + (f"Seconds are those of trainings side by side on {where}, not what each takes alone. " if where else "")
         + table["explanation"]
     )
     return Sheet(f"cost-{number}", f"Cost: {settings_in_words(table['settings'])}", columns, rows, note)

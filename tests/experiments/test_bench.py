@@ -312,6 +312,7 @@ def test_cost_counts_what_is_sent(smoke):
     assert rows["fedol"]["paper_mb"] == 0.38 and rows["fedavg"]["paper_mb"] == 65.14
     trained = [record["seconds"] for record in results(smoke[0])["fedol", 1]["history"]]
     assert rows["fedol"]["server_seconds"] == sum(trained) and rows["fedavg"]["server_seconds"] is not None
+    assert rows["fedol"]["seconds_on"] == results(smoke[0])["fedol", 1]["device"]
 
 
 def test_cost_without_any_cell_is_the_size_of_the_files_it_would_send(smoke, tmp_path):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from fedol import methods
 from fedol.cli import main
 from fedol.report.tables import run_table
 
@@ -37,15 +38,16 @@ def run_main(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_is_something_to_check() -> None:
-    assert (len(blocks("python")), len(COMMANDS)) == (3, 6)
+    assert (len(blocks("python")), len(COMMANDS)) == (4, 6)
 
 
-@pytest.mark.parametrize("block", blocks("python"), ids=["five lines", "own", "distill"])
+@pytest.mark.parametrize("block", blocks("python"), ids=["five lines", "own", "distill", "method"])
 def test_python(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "script.py").write_text(block)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(methods, "METHODS", methods.METHODS.copy())  # one block adds to them
     runpy.run_path("script.py", run_name="__main__")
     numbers = [float(word) for word in re.findall(r"\d\.\d+(?:e-\d+)?", capsys.readouterr().out)]
     assert numbers

@@ -44,7 +44,7 @@ SpecFile = Annotated[
     Path | None, typer.Option("--spec", help="Only write the benchmark to this file, for fedol.experiments.worker.")
 ]
 NOT_SETTINGS = ["partitions", "methods", "seeds", "preset", "out", "time_limit", "dry_run", "spec", "quiet", "as_json"]
-NOT_SETTINGS += ["equal_compute", "rounds", "feedback_epochs", "side_by_side"]
+NOT_SETTINGS += ["equal_compute", "rounds", "feedback_epochs", "feedback", "side_by_side"]
 
 
 @bench.command("one-round")
@@ -89,6 +89,9 @@ def rounds(
     feedback_epochs: Annotated[
         int, typer.Option(help="Epochs of a client on the server's feedback, before its own data again.")
     ] = 20,
+    feedback: Annotated[
+        str, typer.Option(help="What clients learn back: the server's predictions, or the teacher's that it learnt.")
+    ] = "server",
     dataset: Dataset = None,
     data_dir: DataDir = None,
     partitions: Partitions = None,
@@ -116,7 +119,7 @@ def rounds(
     options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     values = _values("rounds", options, preset, partitions, methods, seeds)
     _run(
-        {**values, "rounds": rounds, "feedback_epochs": feedback_epochs},
+        {**values, "rounds": rounds, "feedback_epochs": feedback_epochs, "feedback": feedback},
         out,
         time_limit,
         side_by_side,

@@ -24,6 +24,7 @@ ROUNDS = ["fedavg", "fedprox", "feddf", "fedhkt", "fedet", "mine"]
 EQUAL_COMPUTE = ["feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "mine", "mine-hard", "fedol"]
 EQUAL_COMPUTE += ["fedol-tau0", "fedol-reinit"]
 SAME = {"mixture": "fedhkt-k"}  # two names for one thing
+SERVER, TEACHER = FEEDBACKS = ("server", "teacher")  # whose predictions clients learn: the server's, or its target
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,17 @@ class Cell:
     method: str
     config: RunConfig
     rounds: int = 1
-    feedback_epochs: int = 20  # of a client on the server's feedback, in rounds after the first
+    feedback_epochs: int = 20  # of a client on the feedback, in rounds after the first
+    feedback: str = SERVER
 
     @classmethod
-    def of(cls, method: str, config: RunConfig, rounds: int = 1, feedback_epochs: int = 20) -> Cell:
+    def of(
+        cls, method: str, config: RunConfig, rounds: int = 1, feedback_epochs: int = 20, feedback: str = SERVER
+    ) -> Cell:
         """The cell of a method; ``config`` becomes the method's own."""
         method = SAME.get(method, method)
         base = LOCAL if method in CONTROLS else method
-        return cls(method, replace(config, method=base), rounds, feedback_epochs)
+        return cls(method, replace(config, method=base), rounds, feedback_epochs, feedback)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -60,6 +64,7 @@ class Cell:
             found["rounds"] = self.rounds
             if self.method in METHODS:
                 found["feedback_epochs"] = self.feedback_epochs
+                found |= {} if self.feedback == SERVER else {"feedback": self.feedback}
         return found
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,16 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
         row["client_flops"] = work.client_work(cell, scenario) / cell.config.clients
         row["server_flops"] = work.server_work(cell, scenario)
         row["client_seconds"] = _mean(result, "seconds")
-        row["server_seconds"] = result.get("seconds")
+        # Of the trainings themselves: a cell that was resumed knows no more than the time since.
+        trained = [record["seconds"] for record in result.get("history", [])]
+        row["server_seconds"] = sum(trained) if trained else result.get("seconds")
+        row["seconds_on"] = result.get("device")  # where the cell was computed, not where this table is
         row["paper_mb"] = _papers(method)
         rows.append(row)
     table = {"settings": scenario.config.as_json(), "rows": rows, "explanation": explanation()}
     table |= provenance(scenario.config.seed, scenario.device)
-    write_json(folder.path / "cost" / f"{scenario.config.hash}.json", table)
+    same = replace(scenario.config, data_dir=None, device="auto")  # wherever the data are: folders merge
+    write_json(folder.path / "cost" / f"{same.hash}.json", table)
     return table
 
 

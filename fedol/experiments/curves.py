@@ -18,8 +18,9 @@ def figures(results: Iterable[Result]) -> list[dict[str, Any]]:
     panels = []
     for key, partition in sorted(places, key=lambda place: (str(place[0]), rank(place[1]))):
         here = [cell for cell in results if table_of(cell) == key and cell["settings"].get("partition") == partition]
-        lines = _lines([cell for cell in here if cell in several], key[0], partition)
-        level = _level([cell for cell in here if cell["method"] == "fedol"], {line["server_epochs"] for line in lines})
+        drawn = [cell for cell in here if cell in several]
+        lines = _lines(drawn, key[0], partition)
+        level = _level([cell for cell in here if cell["method"] == "fedol"], drawn)
         for line in lines:
             means = [point["mean"] for point in line["rounds"]]
             line["passes_fedol"] = first_above(means, level["mean"] if level else None)
@@ -44,9 +45,11 @@ def _lines(cells: list[Result], dataset: str, partition: str) -> list[dict[str, 
     return lines
 
 
-def _level(cells: list[Result], epochs: set[int | None]) -> dict[str, Any] | None:
-    """FedOL's one round, with the servers' epochs of the curves where they have any; the longest where several are."""
-    fitting = [cell for cell in cells if cell["settings"]["server_epochs"] in epochs] or cells
+def _level(cells: list[Result], beside: list[Result]) -> dict[str, Any] | None:
+    """FedOL's one round, with the seeds and servers' epochs of the curves where it has them; the longest of several."""
+    seeds, epochs = ({cell["settings"].get(name) for cell in beside} for name in ("seed", "server_epochs"))
+    same = [cell for cell in cells if cell["settings"]["seed"] in seeds] or cells
+    fitting = [cell for cell in same if cell["settings"]["server_epochs"] in epochs] or same
     groups = sorted(alike(fitting).values(), key=lambda group: -group[0]["settings"]["iterations"])
     return summary_statistics([cell["accuracy"] for cell in groups[0]]) if groups else None
 

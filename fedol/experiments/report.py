@@ -91,6 +91,8 @@ def _one_round(table: dict[str, Any], number: int) -> Sheet:
         + ("; the paper's beside it; the difference in points" if beside else "")
         + ". The number of epochs is the server's."
     )
+    spreads = [f"{100 * entry['over_clients']:.1f}" for _, entry in entries if entry["over_clients"] is not None]
+    note += f" Local's standard deviation over the clients of a seed: {', '.join(spreads)}." if spreads else ""
     return Sheet(f"one-round-{number}", f"One round: {settings_in_words(table['settings'])}", columns, rows, note)
 
 
@@ -100,7 +102,8 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
     rows = []
     for line in panel["lines"]:
         ours = [f"{100 * point['mean']:.1f}" for point in line["rounds"]]
-        rows.append([line["label"], *ours, *[""] * (length - len(ours)), str(line["passes_fedol"] or "never")])
+        passes = str(line["passes_fedol"] or "never") if panel["fedol"] else ""
+        rows.append([line["label"], *ours, *[""] * (length - len(ours)), passes])
         if line["paper"]:
             curve = [f"{100 * value:.1f}" for value in line["paper"][:length]]
             passes = str(curves.first_above(line["paper"], panel["paper_fedol"]) or "never")
@@ -131,11 +134,13 @@ def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
         words += [_big(row[who]) for who in ("client_flops", "server_flops")]
         words += ["" if row[who] is None else f"{row[who]:.1f}" for who in seconds]
         rows.append(words)
+    where = " and ".join(sorted({row["seconds_on"] for row in table["rows"] if row.get("seconds_on")}))
     note = (
         "Per client and round; 1 MB is 10⁶ bytes. Uploads are "
         + ("measured files" if all(row["measured"] for row in table["rows"]) else "files as they would be sent")
         + "; the public images, which everyone holds beforehand, are not counted. Training costs three forward passes "
-        "a sample. Seconds are those of trainings that ran side by side, not what each takes alone. "
+        "a sample. "
+        + (f"Seconds are those of trainings side by side on {where}, not what each takes alone. " if where else "")
         + table["explanation"]
     )
     return Sheet(f"cost-{number}", f"Cost: {settings_in_words(table['settings'])}", columns, rows, note)

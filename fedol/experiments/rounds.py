@@ -1,8 +1,9 @@
 """Several rounds for cells, all advancing together, one round at a time.
 
 Round 1 is the one-shot method. Before each later one the server's knowledge goes back: a knowledge method's clients
-learn its predictions on the public set and then their private data again; a parameter method's clients start from
-the average. Servers continue from their weights; every training has a fresh optimiser.
+learn its predictions on the public set (or, as in FedCC, the target that it learnt itself) and then their private data
+again; a parameter method's clients start from the average. Servers continue from their weights; every training has a
+fresh optimiser.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fedol.errors import FedolError
-from fedol.experiments.cells import Cell
+from fedol.experiments.cells import TEACHER, Cell
 from fedol.experiments.evaluation import test_accuracy
 from fedol.experiments.one_round import Result
 from fedol.experiments.store import BenchFolder
@@ -60,6 +61,8 @@ class Course:
         feedback = server.predict_log_proba(self._scenario.public).exp()
         targets = self._scheme.teacher(self._uploads(self.round - 1)).targets(1, None).soft
         heeded = FEEDBACK.get(self.cell.method, everywhere)(feedback, targets)
+        if self.cell.feedback == TEACHER:
+            feedback = targets / targets.sum(1, keepdim=True)  # Fed-ET's sum to more than one
         for k in missing:
             own = load(self._client(k, self.round - 1), self._scheme.architecture(k).model)
             yield k, self._scheme.client(k, Lesson(self.round, own.module, feedback, heeded, self.cell.feedback_epochs))

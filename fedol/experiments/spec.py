@@ -9,7 +9,7 @@ from typing import Any
 from fedol.config import RunConfig, configure
 from fedol.data.partition import parse
 from fedol.errors import InputError, unknown
-from fedol.experiments.cells import CONTROLS, EQUAL_COMPUTE, ONE_ROUND, ROUNDS, Cell
+from fedol.experiments.cells import CONTROLS, EQUAL_COMPUTE, FEEDBACKS, ONE_ROUND, ROUNDS, SAME, SERVER, Cell
 from fedol.methods import ITERATED, METHODS, names
 
 KINDS = ("one-round", "rounds")
@@ -27,6 +27,7 @@ class Spec:
     seeds: tuple[int, ...] = (0,)
     rounds: int = 15
     feedback_epochs: int = 20
+    feedback: str = SERVER
     equal_compute: bool = False  # one-pass methods train as many server epochs as FedOL in all its iterations
 
     @classmethod
@@ -37,7 +38,7 @@ class Spec:
         if kind not in KINDS:
             raise unknown("benchmark", str(kind), KINDS)
         config = configure(values.pop("preset", "paper"), overrides=values.pop("settings", {}))
-        known = ("partitions", "methods", "seeds", "rounds", "feedback_epochs", "equal_compute")
+        known = ("partitions", "methods", "seeds", "rounds", "feedback_epochs", "feedback", "equal_compute")
         for name in values:
             if name not in known:
                 raise unknown("entry of a benchmark", name, known)
@@ -50,12 +51,19 @@ class Spec:
             seeds=tuple(_seeds(values.get("seeds", 1))),
             rounds=int(values.get("rounds", 15)),
             feedback_epochs=int(values.get("feedback_epochs", 20)),
+            feedback=str(values.get("feedback", SERVER)),
             equal_compute=equal,
         )
         for partition in spec.partitions:
             parse(partition)
+        if not (spec.partitions and spec.methods and spec.seeds):
+            raise InputError("There is nothing to compute: a benchmark needs at least one partition, method and seed.")
         if kind == "rounds" and spec.rounds < 2:
             raise InputError(f"rounds must be at least 2, but is {spec.rounds}; one round is `fedol bench one-round`.")
+        if spec.feedback_epochs < 1:
+            raise InputError(f"feedback_epochs must be at least 1, but is {spec.feedback_epochs}.")
+        if spec.feedback not in FEEDBACKS:
+            raise unknown("feedback", spec.feedback, FEEDBACKS)
         return spec
 
     def cells(self) -> list[Cell]:
@@ -78,20 +86,20 @@ class Spec:
         if self.equal_compute and method in METHODS and method not in ITERATED:
             config = replace(config, server_epochs=config.distillation.recipe.epochs * config.iterations)
         several = self.kind == "rounds" and method not in ITERATED
-        return Cell.of(method, config, self.rounds if several else 1, self.feedback_epochs)
+        return Cell.of(method, config, self.rounds if several else 1, self.feedback_epochs, self.feedback)
 
 
 def _methods(kind: str, wanted: str | Iterable[str], equal: bool) -> list[str]:
-    """Method names; ``all`` are those of the benchmark. FedOL stands beside the rounds as one round."""
+    """Method names, each once; ``all`` are those of the benchmark. FedOL stands beside the rounds as one round."""
     every = [*ROUNDS, "fedol"] if kind == "rounds" else EQUAL_COMPUTE if equal else ONE_ROUND
     listed = list(_listed(wanted))
     if listed == ["all"]:
         return every
-    known = [name for name in (*METHODS, *ROUNDS) if name != "fedkt"] if kind == "rounds" else [*names(), *CONTROLS]
+    known = {*METHODS, *ROUNDS} - {"fedkt"} if kind == "rounds" else {*names(), *CONTROLS}
     for name in listed:
         if name not in known:
             raise unknown("method", name, known)
-    return listed
+    return list(dict.fromkeys(SAME.get(name, name) for name in listed))
 
 
 def _seeds(wanted: int | str | Iterable[int]) -> list[int]:
@@ -105,4 +113,6 @@ def _seeds(wanted: int | str | Iterable[int]) -> list[int]:
 
 
 def _listed(wanted: str | Iterable[Any]) -> list[Any]:
-    return [part.strip() for part in wanted.split(",") if part.strip()] if isinstance(wanted, str) else list(wanted)
+    """With commas or as a list; what is named twice is computed once."""
+    words = [part.strip() for part in wanted.split(",") if part.strip()] if isinstance(wanted, str) else wanted
+    return list(dict.fromkeys(words))

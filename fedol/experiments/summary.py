@@ -9,7 +9,7 @@ from typing import Any
 
 from fedol.evaluation import summary_statistics
 from fedol.experiments import paper
-from fedol.experiments.cells import CEILING, ENSEMBLE, ONE_ROUND
+from fedol.experiments.cells import CEILING, ENSEMBLE, ONE_ROUND, Cell
 from fedol.methods import ITERATED, title
 from fedol.methods.teacher import Distillation
 
@@ -17,7 +17,7 @@ Result = dict[str, Any]
 
 # Cells that agree in these stand in one table; the ceiling has no clients and stands in every table of its data.
 SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", "augment", "schedule", "development")
-DEFAULTS = Distillation()
+DEFAULTS, FEEDBACK_EPOCHS = Distillation(), Cell.feedback_epochs
 ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
 
 
@@ -56,6 +56,9 @@ def label(settings: dict[str, Any]) -> str:
                 details.append(f"{sign} = {settings[name]:g}")
     elif "server_epochs" in settings:
         details.append(f"{settings['server_epochs']} epochs")
+    if settings.get("feedback_epochs", FEEDBACK_EPOCHS) != FEEDBACK_EPOCHS:
+        details.append(f"{settings['feedback_epochs']} on feedback")
+    details += [f"feedback of the {settings['feedback']}"] if "feedback" in settings else []
     if "mu" in settings:
         details.append(f"μ = {settings['mu']:g}")
     details += [str(settings["patch"])] if "patch" in settings else []
@@ -73,6 +76,8 @@ def _row(cells: list[Result], partitions: list[str]) -> dict[str, Any]:
         entry = summary_statistics([cell["accuracy"] for cell in here])
         taught = [cell["history"][-1]["diagnostics"]["target_accuracy"] for cell in here if cell.get("history")]
         entry["target_accuracy"] = summary_statistics(taught)["mean"] if taught else None
+        spreads = [cell["over_clients"]["std"] for cell in here if "over_clients" in cell]
+        entry["over_clients"] = None if not spreads or None in spreads else summary_statistics(spreads)["mean"]
         theirs = paper.one_round(cells[0]["settings"]["dataset"], partition, method) if plain else None
         entry["paper"] = theirs and {"mean": theirs[0], "std": theirs[1]}
         entry["difference"] = theirs and entry["mean"] - theirs[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedol.errors import unknown
 from fedol.methods.fedavg import ParameterMethod
 from fedol.methods.feddf import feddf, feddf_probs
-from fedol.methods.fedet import fedet
+from fedol.methods.fedet import fedet, fedet_probs
 from fedol.methods.fedhkt import agreeing, fedhkt
 from fedol.methods.fedkt import fedkt
 from fedol.methods.fedol import FedOL, Restarted, without_labels
@@ -40,6 +40,7 @@ METHODS: dict[str, Method] = {
     "fedhkt": fedhkt,
     "fedhkt-k": mixture,  # every client its own group
     "fedet": fedet,
+    "fedet-probs": fedet_probs,
     "mine": mine,
     "mine-hard": mine_hard,
     "fedol+": FedOLPlus,
@@ -60,7 +61,7 @@ PARAMETER_METHODS: dict[str, ParameterMethod] = {
 }
 
 # Which public samples clients learn from the server before another round, where it is not all of them.
-FEEDBACK = {"fedhkt": agreeing}
+FEEDBACK = {"fedhkt": agreeing, "fedhkt-k": agreeing}
 
 LOCAL = "local"  # clients on their own: nothing is sent, there is no server
 
@@ -74,6 +75,7 @@ TITLES = {
     "fedhkt": "FedHKT-style",
     "fedhkt-k": "FedHKT-style, G = K (λ mixture)",
     "fedet": "FedET",
+    "fedet-probs": "FedET, variance of probabilities",
     "mine": "MinE",
     "mine-hard": "MinE, hard",
     "fedkt": "FedKT",

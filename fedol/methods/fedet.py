@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -22,21 +22,33 @@ def fedet(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     over the clients whose own class is not y, α renormalised over them; where nobody dissents there is no such term.
     Log-probabilities stand for the logits: they differ by a constant per sample, which changes none of these.
     """
-    total, _ = _pool(knowledge, None)
+    return _teacher(knowledge, lambda client: client.log_probs)
+
+
+def fedet_probs(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """The same with σ²_k the variance of the probabilities: the other way to read the method."""
+    return _teacher(knowledge, Knowledge.probabilities)
+
+
+def _teacher(knowledge: Iterable[Knowledge], varying: Callable[[Knowledge], Tensor]) -> Teacher:
+    """Fed-ET with σ²_k the variance over the classes of what ``varying`` gives."""
+    total, _ = _pool(knowledge, varying, None)
     consensus = total.argmax(1)
-    diverse, weight = _pool(knowledge, consensus)
+    diverse, weight = _pool(knowledge, varying, consensus)
     dissent = weight > 0
     opinion = torch.softmax(diverse / torch.where(dissent, weight, 1.0)[:, None], 1) * dissent[:, None]
     soft = one_hot(consensus, total.shape[1]) + DIVERSITY * opinion
     return once(soft, dissent=dissent.double().mean().item())
 
 
-def _pool(knowledge: Iterable[Knowledge], consensus: Tensor | None) -> tuple[Tensor, Tensor]:
+def _pool(
+    knowledge: Iterable[Knowledge], varying: Callable[[Knowledge], Tensor], consensus: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Σ σ²_k z_k [N, C] and Σ σ²_k [N], over all clients or over those that contradict the consensus."""
     pooled, weight = None, torch.zeros(())
     for client in knowledge:
         z = exact(client.log_probs)
-        variance = z.var(1, correction=0)
+        variance = exact(varying(client)).var(1, correction=0)
         if consensus is not None:
             variance = variance * (z.argmax(1) != consensus)
         pooled = variance[:, None] * z if pooled is None else pooled + variance[:, None] * z

@@ -73,6 +73,7 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
             axes.axhline(100 * panel["paper_fedol"], color="black", ls=":", lw=1)
         axes.set(title=f"{panel['partition']}, width {panel['settings']['width']}", xlabel="communication rounds")
         axes.set(ylabel="test accuracy, %", ylim=(0, None))
+        axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.25
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
     figure.supxlabel("solid: ours; dotted: the paper's", size=8)

@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
+import torch
 
 from fedol.errors import FedolError
 from fedol.experiments import rounds as rounds_module
@@ -21,6 +23,7 @@ from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
 from fedol.experiments.worker import main
 from fedol.federation.scenario import Scenario
+from fedol.federation.scheme import Lesson
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}
@@ -181,6 +184,21 @@ def test_clients_heed_the_feedback_that_the_method_lets_through(smoke, tmp_path,
     assert progress.jobs.count("client 0 feedback") == 1 and progress.jobs.count("client 0") == 2
 
 
+def test_clients_may_learn_the_servers_target_instead_of_its_predictions(smoke, tmp_path, monkeypatch):
+    out, learnt = shutil.copytree(smoke[0] / "clients", tmp_path / "bench" / "clients").parent, {}
+
+    def lesson(round, model, feedback, heeded, epochs):
+        learnt[len(learnt)] = feedback
+        return Lesson(round, model, feedback, heeded, epochs)
+
+    monkeypatch.setattr(rounds_module, "Lesson", lesson)
+    for feedback in ("server", "teacher"):
+        run(out, kind="rounds", rounds=2, methods="fedet", feedback_epochs=1, feedback=feedback)
+    assert all(torch.allclose(q.sum(1), torch.ones(len(q))) for q in learnt.values())
+    # Fed-ET's target is one class and a twentieth of what dissenters say; a server after one epoch is not so sure.
+    assert learnt[0].max() < 0.9 and learnt[3].amax(1).min() > 0.95 and len(learnt) == 6
+
+
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FedolError, match="cannot be written"):
@@ -292,6 +310,9 @@ def test_cost_counts_what_is_sent(smoke):
     assert rows["fedol"]["server_flops"] == 2 * rows["feddf"]["server_flops"] and rows["fedavg"]["server_flops"] == 0
     assert rows["fedkt"]["client_flops"] > 2 * rows["feddf"]["client_flops"]
     assert rows["fedol"]["paper_mb"] == 0.38 and rows["fedavg"]["paper_mb"] == 65.14
+    trained = [record["seconds"] for record in results(smoke[0])["fedol", 1]["history"]]
+    assert rows["fedol"]["server_seconds"] == sum(trained) and rows["fedavg"]["server_seconds"] is not None
+    assert rows["fedol"]["seconds_on"] == results(smoke[0])["fedol", 1]["device"]
 
 
 def test_cost_without_any_cell_is_the_size_of_the_files_it_would_send(smoke, tmp_path):
@@ -301,6 +322,13 @@ def test_cost_without_any_cell_is_the_size_of_the_files_it_would_send(smoke, tmp
         for folder in (tmp_path, smoke[0])
     )
     assert all(fresh[method] == pytest.approx(sent[method], rel=0.05) for method in fresh)
+
+
+def test_cost_from_two_machines_is_one_table(tmp_path):
+    config = Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config
+    for data in (None, str(tmp_path)):
+        cost(Scenario(replace(config, data_dir=data)), BenchFolder(tmp_path / "bench"))
+    assert len(list((tmp_path / "bench" / "cost").iterdir())) == 1
 
 
 def test_the_papers_own_figures_are_explained_by_ten_classes():

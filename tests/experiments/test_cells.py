@@ -80,6 +80,13 @@ def test_all_cells_of_a_table_differ_and_the_mixture_is_one_of_them():
     assert Cell.of("feddf", PAPER, rounds=15).hash != cell("feddf").hash
 
 
+def test_feedback_matters_only_where_there_is_any():
+    def hashes(method, rounds):
+        return {Cell.of(method, PAPER, rounds, feedback=feedback).hash for feedback in ("server", "teacher")}
+
+    assert [len(hashes(*of)) for of in (("feddf", 15), ("fedavg", 15), ("feddf", 1))] == [2, 1, 1]
+
+
 def test_a_benchmark_goes_seed_by_seed():
     spec = Spec.from_json({"kind": "one-round", "partitions": "dirichlet:1,classes:20", "seeds": 2, "methods": "feddf"})
     assert [(c.config.seed, c.config.partition) for c in spec.cells()] == [
@@ -91,6 +98,12 @@ def test_a_benchmark_goes_seed_by_seed():
     assert len(spec.groups()) == 4
     assert Spec.from_json({"kind": "one-round", "seeds": "1,2"}).seeds == (1, 2)
     assert Spec.from_json({"kind": "one-round"}).methods == tuple(ONE_ROUND)
+
+
+def test_what_is_named_twice_is_computed_once():
+    twice = {"partitions": "iid,iid", "seeds": "1,1", "methods": "feddf,feddf,mixture,fedhkt-k"}
+    cells = Spec.from_json({"kind": "one-round", **twice}).cells()
+    assert [cell.method for cell in cells] == ["feddf", "fedhkt-k"]
 
 
 def test_equal_compute_gives_one_pass_methods_fedols_epochs():
@@ -120,6 +133,12 @@ def test_rounds_have_fedol_as_one_round():
         ({"kind": "one-round", "settings": {"widht": 3}}, "did you mean 'width'"),
         ({"kind": "rounds", "rounds": 1}, "at least 2"),
         ({"kind": "rounds", "methods": "fedkt"}, "no method 'fedkt'"),
+        ({"kind": "rounds", "methods": "x"}, "known are: fedavg, feddf, feddf-probs, fedet,"),
+        ({"kind": "rounds", "feedback_epochs": 0}, "feedback_epochs must be at least 1"),
+        ({"kind": "rounds", "feedback": "techer"}, "did you mean 'teacher'"),
+        ({"kind": "one-round", "seeds": 0}, "nothing to compute"),
+        ({"kind": "one-round", "methods": ","}, "nothing to compute"),
+        ({"kind": "one-round", "partitions": []}, "nothing to compute"),
     ],
 )
 def test_what_is_wrong_with_a_benchmark_is_said_in_a_sentence(values, words):

@@ -3,7 +3,7 @@
 import pytest
 
 from fedol.experiments import curves, paper, summary
-from fedol.experiments.report import _one_round
+from fedol.experiments.report import _one_round, _rounds
 
 BASE = {"dataset": "cifar100", "width": 64, "public": 5000, "batch_size": 64, "lr": 1e-3}
 CLIENTS = {"clients": 10, "epochs": 50, "sends": "predictions", "client_models": ["resnet11", "resnet20"]}
@@ -42,6 +42,14 @@ def test_the_number_of_seeds_is_in_the_cells_only_where_they_differ():
     assert sheet(two).rows[0][1] == "15.0 ± 1.4" and "over n = 2 seeds" in sheet(two).note
     mixed = sheet([*two, result("feddf", 0.2, "dirichlet:0.3", server_epochs=50)])
     assert set(mixed.rows[0][1:]) == {"15.0 ± 1.4 (n = 2)", "20.0"} and "no ± where n = 1" in mixed.note
+
+
+def test_local_says_how_far_its_clients_lie_apart():
+    cells = [result("local", 0.1, p, seed=s) for p in ("iid", "classes:20") for s in (0, 1)]
+    for cell, spread in zip(cells, (0.01, 0.03, 0.05, 0.05), strict=True):
+        cell["over_clients"] = {"mean": 0.1, "std": spread, "n": 10}
+    assert "over the clients of a seed: 2.0, 5.0." in sheet(cells).note
+    assert "clients" not in sheet([result("feddf", 0.15, "iid", server_epochs=50)]).note
 
 
 def test_longer_training_is_a_row_of_its_own_without_the_papers_number():
@@ -93,9 +101,17 @@ def test_curves_of_other_settings_are_not_mixed():
         return result("feddf", 0.1 * length, history=history, rounds=length, server_epochs=50, **settings)
 
     cells = [curve(2, feedback_epochs=20), curve(3, feedback_epochs=20), curve(2, feedback_epochs=5)]
+    cells.append(curve(4, feedback_epochs=20, feedback="teacher"))
     (panel,) = curves.figures(cells)
-    assert sorted(len(line["rounds"]) for line in panel["lines"]) == [2, 3]
+    assert {line["label"]: len(line["rounds"]) for line in panel["lines"]} == {
+        "FedDF (50 epochs)": 3,
+        "FedDF (50 epochs, 5 on feedback)": 2,
+        "FedDF (50 epochs, feedback of the teacher)": 4,
+    }
     assert panel["fedol"] is None and all(line["passes_fedol"] is None for line in panel["lines"])
+    page = _rounds(panel, 1)
+    ours = [row for row in page.rows if "paper" not in row[0]]
+    assert [row[-1] for row in ours] == [""] * 3 and "FedOL: not run" in page.note  # nobody failed to pass it
 
 
 def test_fedol_stands_beside_the_rounds_with_their_epochs():
@@ -103,3 +119,12 @@ def test_fedol_stands_beside_the_rounds_with_their_epochs():
     cells = [result("feddf", 0.2, history=[{"round": 1, "accuracy": 0.2}] * 2, rounds=2, server_epochs=50)]
     cells += [result("fedol", 0.3, server_epochs=50, **other), result("fedol", 0.4, server_epochs=10, **other)]
     assert curves.figures(cells)[0]["fedol"]["mean"] == 0.3
+
+
+def test_a_curve_of_one_seed_is_held_against_fedol_with_that_seed():
+    settings = {"server_epochs": 50, "iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
+    history = [{"round": n, "accuracy": a} for n, a in enumerate((0.1, 0.25), 1)]
+    cells = [result("feddf", 0.25, history=history, rounds=2, server_epochs=50)]
+    cells += [result("fedol", a, seed=s, **settings) for s, a in enumerate((0.3, 0.1))]
+    (panel,) = curves.figures(cells)
+    assert panel["fedol"]["mean"] == 0.3 and panel["lines"][0]["passes_fedol"] is None

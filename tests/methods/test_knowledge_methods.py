@@ -91,11 +91,13 @@ def test_fedhkt_feedback_is_where_server_and_teacher_agree():
     server = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
     teacher = torch.tensor([[0.6, 0.4], [0.8, 0.2], [0.9, 0.1]])
     assert agreeing(server, teacher).tolist() == [True, False, True]
+    assert {"fedhkt": agreeing, "fedhkt-k": agreeing} == methods.FEEDBACK  # grouped or not
 
 
-def test_fedet_by_hand():
+@pytest.mark.parametrize(("name", "varying"), [("fedet", np.log), ("fedet-probs", np.array)])
+def test_fedet_by_hand(name, varying):
     z = np.log(np.array([A, B, C]))
-    variance = z.var(2)  # [clients, samples]
+    variance = varying([A, B, C]).var(2)  # [clients, samples]
     pooled = (variance[..., None] * z).sum(0)
     consensus = pooled.argmax(1)
     expected = np.eye(3)[consensus]
@@ -105,8 +107,14 @@ def test_fedet_by_hand():
             weights = variance[dissenters, n] / variance[dissenters, n].sum()
             s = np.exp((weights[:, None] * z[dissenters, n]).sum(0))
             expected[n] += 0.05 * s / s.sum()
-    assert target("fedet", A, B, C).soft.numpy() == pytest.approx(expected, abs=1e-6)
-    assert consensus[0] == 0 and target("fedet", A, B, C).soft[0].sum() == pytest.approx(1.05)
+    assert target(name, A, B, C).soft.numpy() == pytest.approx(expected, abs=1e-6)
+    assert consensus[0] == 0 and target(name, A, B, C).soft[0].sum() == pytest.approx(1.05)
+
+
+def test_the_two_readings_of_fedet_weigh_differently():
+    one, other = [[0.001, 0.4995, 0.4995]] * 2, [[0.9, 0.08, 0.02]] * 2  # the first varies more in logits, not in p
+    assert target("fedet", one, other).soft.argmax(1).tolist() == [1, 1]
+    assert target("fedet-probs", one, other).soft.argmax(1).tolist() == [0, 0]
 
 
 def test_fedet_drops_the_diversity_term_where_nobody_dissents():

@@ -29,7 +29,6 @@ def begin_to_compile(channels: Iterable[int]) -> None:
         return
     _BEGUN.update(new)
     shapes = [Shape(torch.empty(64, count, 8, 8, device="meta"), SUMS) for count in new.values()]
-    triton.runtime.driver.active.get_current_target()  # set up here, once, not by each of the threads
     # A thread per kernel: two that compile the same one would not know of each other.
     with_all: list[Callable[[list[Shape]], None]] = [_statistics, _gradient_sums, _elementwise]
     pool = ThreadPoolExecutor(len(with_all))

@@ -224,7 +224,8 @@ class Broken(nn.Sequential):
 def test_fallbacks_say_their_path_and_a_broken_model_stops_alone() -> None:
     jobs = [job("waits", Waits()), job("dropout", Dropout()), job("broken", Broken()), job("linear", Linear())]
     jobs.append(job("good"))
-    results = {result.job.name: result for result in fit(jobs, DEVICE)}
+    with pytest.warns(UserWarning, match="^Waits trains in the plain loop.*: it makes the host wait"):
+        results = {result.job.name: result for result in fit(jobs, DEVICE)}
     assert results["waits"].path == "plain loop: it makes the host wait for the GPU"
     assert results["dropout"].path == "plain loop: its layers draw random numbers"
     assert results["broken"].error is not None and "broken diverged" in results["broken"].error

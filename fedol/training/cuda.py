@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from threading import Event
 
 import torch
@@ -66,6 +67,9 @@ class CudaEngine:
             try:
                 session = Session(job, self._batches(job), self._device)
             except NotCapturable as reason:
+                # The model's name, not the job's: said once, not by each of its jobs.
+                model = type(job.model).__name__
+                warnings.warn(f"{model} trains in the plain loop, not as a CUDA graph: {reason}.", stacklevel=2)
                 self._plain.append((job, str(reason)))
                 return
         self._sessions.pop(id(job.model), None)

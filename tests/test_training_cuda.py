@@ -266,7 +266,7 @@ def test_a_second_model_of_a_kind_trains_as_if_it_were_the_first(
 
 
 def test_a_batch_size_that_a_later_job_captures_is_captured_in_training_mode() -> None:
-    """A job that was complete when it was killed leaves its last batch uncaptured; then somebody evaluates the model."""
+    """A job that was complete when it was killed leaves its last batch uncaptured; then somebody evaluates."""
 
     def process(evaluates: bool) -> Process[tuple[float, ...]]:
         first = job(epochs=2)

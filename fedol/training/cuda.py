@@ -105,7 +105,8 @@ class CudaEngine:
             if idle and not starting:
                 time.sleep(PATIENCE)
         job, reason = self._plain.pop(0)
-        result = train(job, self._device, self._on_epoch, Event())
+        with torch.cuda.device(self._device):  # where Triton launches, which does not look at its tensors
+            result = train(job, self._device, self._on_epoch, Event())
         return Fit(job, result.losses, result.seconds, f"{result.path}: {reason}", result.error)
 
 

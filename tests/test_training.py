@@ -1,7 +1,9 @@
 """Training against a plain loop written out here; what trains beside a job changes nothing."""
 
 import math
+import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 
 from fedol.errors import InputError
 from fedol.models import create
+from fedol.models.blocks import fused_kernels
 from fedol.seeding import derive
 from fedol.training import Epoch, Fit, Job, Normalisation, Process, Recipe, drive, fit, predict, resolve_device
 
@@ -231,3 +234,12 @@ def test_mistakes(call: Any, sentence: str) -> None:
 def test_auto_is_a_device_that_is_here() -> None:
     assert resolve_device("auto").type in ("cpu", "cuda", "mps")
     assert resolve_device("cpu") == CPU
+
+
+def test_without_triton_pytorchs_norms_train_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = property(lambda self: (_ for _ in ()).throw(RuntimeError("Failed to find C compiler.")))
+    runtime = SimpleNamespace(driver=type("Driver", (), {"active": driver})())
+    for triton, reason in ((None, "ModuleNotFoundError"), (SimpleNamespace(runtime=runtime), "find C compiler")):
+        monkeypatch.setitem(sys.modules, "triton", triton)
+        with pytest.warns(UserWarning, match=f"PyTorch's own norms train here.*{reason}"):
+            assert fused_kernels.__wrapped__() is None

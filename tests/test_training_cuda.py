@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fedol.models import blocks, create
-from fedol.training import Job, Normalisation, Recipe, Snapshot, fit, step
+from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, fit, step
 from fedol.training.loop import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -224,7 +224,8 @@ class Broken(nn.Sequential):
 def test_fallbacks_say_their_path_and_a_broken_model_stops_alone() -> None:
     jobs = [job("waits", Waits()), job("dropout", Dropout()), job("broken", Broken()), job("linear", Linear())]
     jobs.append(job("good"))
-    results = {result.job.name: result for result in fit(jobs, DEVICE)}
+    with pytest.warns(UserWarning, match="^Waits trains in the plain loop.*: it makes the host wait"):
+        results = {result.job.name: result for result in fit(jobs, DEVICE)}
     assert results["waits"].path == "plain loop: it makes the host wait for the GPU"
     assert results["dropout"].path == "plain loop: its layers draw random numbers"
     assert results["broken"].error is not None and "broken diverged" in results["broken"].error
@@ -262,6 +263,21 @@ def test_a_second_model_of_a_kind_trains_as_if_it_were_the_first(
     first, second = (next(fit([job("same", **recipe)], DEVICE)) for _ in range(2))
     assert len(tried) == 2 and first.losses == second.losses
     assert all(map(torch.equal, weights(first.job.model), weights(second.job.model)))
+
+
+def test_a_batch_size_that_a_later_job_captures_is_captured_in_training_mode() -> None:
+    """A job that was complete when it was killed leaves its last batch uncaptured; then somebody evaluates."""
+
+    def process(evaluates: bool) -> Process[tuple[float, ...]]:
+        first = job(epochs=2)
+        yield replace(first, resume=snapshots[-1])
+        first.model.train(not evaluates)
+        return (yield replace(first, seed=7)).losses
+
+    snapshots: list[Snapshot] = []
+    list(fit([replace(job(epochs=2), checkpoint=snapshots.append)], DEVICE))
+    ((_, expected),), ((_, found),) = (list(drive([process(evaluates)], DEVICE)) for evaluates in (False, True))
+    assert found == expected
 
 
 LATE = """

@@ -17,22 +17,23 @@ from fedol.models import kernels
 from fedol.models.tiles import LARGE_SUMS, SUMS, Shape
 
 IMAGES, FLOATS, COUNTS = torch.bfloat16, torch.float32, torch.int32
-_BEGUN: set[int] = set()  # widths of the sums' blocks
+_BEGUN: set[tuple[int, int]] = set()  # cards, and widths of the sums' blocks
 _UNDER_WAY: list[Future[None]] = []
 
 
 def begin_to_compile(channels: Iterable[int]) -> None:
-    """Start on the kernels for tensors of so many channels, unless that has been done; does not wait."""
-    width = {count: min(SUMS.wide, triton.next_power_of_2(count)) for count in channels}
-    new = {wide: count for count, wide in width.items() if wide not in _BEGUN}
+    """Start on the present card's kernels for so many channels, unless that has been done; does not wait."""
+    card = torch.cuda.current_device()
+    width = {count: (card, min(SUMS.wide, triton.next_power_of_2(count))) for count in channels}
+    new = {kind: count for count, kind in width.items() if kind not in _BEGUN}
     if not new:
         return
     _BEGUN.update(new)
     shapes = [Shape(torch.empty(64, count, 8, 8, device="meta"), SUMS) for count in new.values()]
-    triton.runtime.driver.active.get_current_target()  # set up here, once, not by each of the threads
     # A thread per kernel: two that compile the same one would not know of each other.
     with_all: list[Callable[[list[Shape]], None]] = [_statistics, _gradient_sums, _elementwise]
-    pool = ThreadPoolExecutor(len(with_all))
+    # A new thread's card is the first one, and a kernel is loaded where it is compiled.
+    pool = ThreadPoolExecutor(len(with_all), initializer=torch.cuda.set_device, initargs=(card,))
     _UNDER_WAY.extend(pool.submit(work, shapes) for work in with_all)
     pool.shutdown(wait=False)
 

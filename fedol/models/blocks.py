@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedol.errors import cause
 from fedol.models.overlap import conv
 
 TWIN = "_fedol_twin"
@@ -39,10 +41,14 @@ def twin(x: Tensor) -> Tensor:
 
 @cache
 def fused_kernels() -> Any:
-    """The CUDA kernels, or None where Triton is not installed."""
+    """The CUDA kernels, or None, which is said once, where Triton or what it needs (a C compiler) is not installed."""
     try:
+        import triton
+
+        triton.runtime.driver.active.get_current_target()  # builds what all kernels are launched by
         from fedol.models import fused
-    except ImportError:
+    except Exception as error:  # a missing package, compiler or header, each with an error of its own
+        warnings.warn(f"PyTorch's own norms train here: Triton's kernels cannot ({cause(error)}).", stacklevel=2)
         return None
     return fused
 

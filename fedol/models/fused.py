@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from fedol.models import kernels
 from fedol.models.ahead import begin_to_compile, compiled
+from fedol.models.blocks import ConvNorm
 from fedol.models.tiles import LARGE, LARGE_SUMS, SUMS, Shape
 
 
@@ -84,10 +85,11 @@ def arrivals(norm: nn.BatchNorm2d) -> Tensor:
 
 def prepare(model: nn.Module) -> None:
     """Make the counters now: made during a capture, they would be filled by every replay. And begin to compile."""
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
-    for norm in norms:
+    norms = [module.norm for module in model.modules() if isinstance(module, ConvNorm)]
+    ours = [norm for norm in norms if isinstance(norm, nn.BatchNorm2d)]
+    for norm in ours:
         arrivals(norm)
-    begin_to_compile({norm.num_features for norm in norms})
+    begin_to_compile({norm.num_features for norm in ours})
 
 
 def norm_act(norm: nn.BatchNorm2d, x: Tensor, residual: Tensor | None, relu: bool) -> tuple[Tensor, Tensor]:

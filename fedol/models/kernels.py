@@ -2,14 +2,25 @@
 
 A tensor is seen as [rows, C]. Kernels that sum split the rows over programs; the last program to finish gathers the
 partial sums in a fixed order. Elementwise kernels see rows of ``stride`` elements, several rows of C where C is small.
-Each waits itself for the kernel before it (``gdc_wait``), so that it can be set up while that one runs. Flags are
+Each waits itself for the kernel before it, so that it can be set up while that one runs (from Hopper on). Flags are
 arguments, not constants: every combination of constants would be another kernel to compile before the first step.
 They mask loads instead of branching around them, so that all loads are under way at once.
 """
 
+import torch
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+DEPENDENT = tl.constexpr(torch.cuda.get_device_capability() >= (9, 0))  # older cards do not know these instructions
+
+
+@triton.jit
+def _wait_for_the_one_before():  # type: ignore[no-untyped-def]
+    """Its results are there after this, and the kernel after this one may be set up."""
+    if DEPENDENT:
+        gdc_wait()
+        gdc_launch_dependents()
 
 
 @triton.jit
@@ -28,8 +39,7 @@ def statistics(  # type: ignore[no-untyped-def]
     C, BM: tl.constexpr, BC: tl.constexpr, P: tl.constexpr,
 ):  # fmt: skip
     """Mean and 1/std per channel, and the running statistics."""
-    gdc_wait()
-    gdc_launch_dependents()
+    _wait_for_the_one_before()
     program, block, programs = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
     c = block * BC + tl.arange(0, BC)
     held = c < C
@@ -73,8 +83,7 @@ def apply(  # type: ignore[no-untyped-def]
     C, BM: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """y = relu((x − mean) · rstd · weight + bias + residual)."""
-    gdc_wait()
-    gdc_launch_dependents()
+    _wait_for_the_one_before()
     r = tl.program_id(0) * BM + tl.arange(0, BM)
     column = tl.program_id(1) * BC + tl.arange(0, BC)
     held, c = column < stride, column % C
@@ -103,8 +112,7 @@ def gradient_sums(  # type: ignore[no-untyped-def]
     With a twin or a residual dz is WRITTEN: the next kernel then has one tensor to read, and it is the residual's
     gradient. This is a constant: without, far fewer registers are needed.
     """
-    gdc_wait()
-    gdc_launch_dependents()
+    _wait_for_the_one_before()
     program, block, programs = tl.program_id(0), tl.program_id(1), tl.num_programs(0)
     c = block * BC + tl.arange(0, BC)
     held = c < C
@@ -151,8 +159,7 @@ def gradient(  # type: ignore[no-untyped-def]
     relu, C, BM: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """dx = weight · rstd · (dz − mean(dz) − x̂ · mean(dz·x̂)); with ``relu``, dz is still to be found from dy and x."""
-    gdc_wait()
-    gdc_launch_dependents()
+    _wait_for_the_one_before()
     r = tl.program_id(0) * BM + tl.arange(0, BM)
     column = tl.program_id(1) * BC + tl.arange(0, BC)
     held, c = column < stride, column % C

@@ -8,9 +8,11 @@ import torch
 import triton
 from torch import Tensor
 
+from fedol.models.kernels import DEPENDENT
+
 # "pdl": a kernel may be set up while the one before it still runs (programmatic dependent launch, from Hopper on); it
 # waits for that one's results itself, so that only the launch is hidden.
-LAUNCH = {"launch_pdl": torch.cuda.get_device_capability() >= (9, 0)}
+LAUNCH = {"launch_pdl": bool(DEPENDENT)}
 
 
 class Cut(NamedTuple):

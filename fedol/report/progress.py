@@ -26,10 +26,9 @@ class LiveProgress:
         self._progress = Bars(console=console, transient=True, refresh_per_second=4, disable=off)
         self._within = ExitStack()
         self._stage: TaskID | None = None
-        self._jobs: dict[str, TaskID] = {}
+        self._jobs: dict[str, tuple[TaskID, float, int]] = {}  # a bar, and when it appeared, after how many epochs
         self._moved: dict[str, float] = {}
         self._epochs = 0
-        self._began = time.monotonic()  # of the stage: jobs that train side by side share its time
 
     def __enter__(self) -> LiveProgress:
         self._within.enter_context(self._progress)
@@ -44,7 +43,7 @@ class LiveProgress:
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
         self._jobs.clear()
-        self._epochs, self._began = 0, time.monotonic()
+        self._epochs = 0
         self._stage = self._progress.add_task(f"[bold]{name:<14}", total=epochs, note="epochs")
 
     def epoch(self, epoch: Epoch) -> None:
@@ -55,12 +54,23 @@ class LiveProgress:
         if now - self._moved.get(name, 0.0) < 0.1 and not last:
             return
         self._moved[name] = now
-        if name not in self._jobs:
-            self._jobs[name] = self._progress.add_task(f"{name:<14}", total=epoch.job.recipe.epochs, note="")
-        note = f"epochs  loss {epoch.loss:.3f}  {epoch.epoch * epoch.images / (now - self._began):,.0f} images/s"
-        self._progress.update(self._jobs[name], completed=epoch.epoch, note=note, visible=not last)
+        if not last:
+            self._move(epoch, now)
+        elif name in self._jobs:
+            self._progress.remove_task(self._jobs.pop(name)[0])
         if self._stage is not None:
             self._progress.update(self._stage, completed=self._epochs)
+
+    def _move(self, epoch: Epoch, now: float) -> None:
+        """Images a second are counted from where a bar appears: a job may begin long after its stage, or be resumed."""
+        name = epoch.job.name
+        if name not in self._jobs:
+            task = self._progress.add_task(f"{name:<14}", total=epoch.job.recipe.epochs, note="")
+            self._jobs[name] = task, now, epoch.epoch
+        task, appeared, before = self._jobs[name]
+        images = (epoch.epoch - before) * epoch.images
+        rate = f"  {images / (now - appeared):,.0f} images/s" if images else ""
+        self._progress.update(task, completed=epoch.epoch, note=f"epochs  loss {epoch.loss:.3f}{rate}")
 
     def _follow(self, parts: Iterable[Any], what: str, count: int | None) -> Iterator[Any]:
         """A bar for a loop (``fedol.watching``), as long as it lasts."""

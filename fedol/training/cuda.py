@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from threading import Event
 
 import torch
@@ -66,6 +67,9 @@ class CudaEngine:
             try:
                 session = Session(job, self._batches(job), self._device)
             except NotCapturable as reason:
+                # The model's name, not the job's: said once, not by each of its jobs.
+                model = type(job.model).__name__
+                warnings.warn(f"{model} trains in the plain loop, not as a CUDA graph: {reason}.", stacklevel=2)
                 self._plain.append((job, str(reason)))
                 return
         self._sessions.pop(id(job.model), None)
@@ -101,7 +105,8 @@ class CudaEngine:
             if idle and not starting:
                 time.sleep(PATIENCE)
         job, reason = self._plain.pop(0)
-        result = train(job, self._device, self._on_epoch, Event())
+        with torch.cuda.device(self._device):  # where Triton launches, which does not look at its tensors
+            result = train(job, self._device, self._on_epoch, Event())
         return Fit(job, result.losses, result.seconds, f"{result.path}: {reason}", result.error)
 
 
@@ -117,10 +122,10 @@ class Session:
         with torch.cuda.stream(self._stream):
             self._step = Step(job, batches, device)
         size = job.recipe.batch_size
-        self._host_orders = [torch.empty(job.samples, dtype=torch.int64).pin_memory() for _ in range(AHEAD + 1)]
-        self._host_views = [torch.empty(job.samples, 3, dtype=torch.int64).pin_memory() for _ in range(AHEAD + 1)]
-        self._host_patches = [torch.empty(job.samples, 5, dtype=torch.int64).pin_memory() for _ in range(AHEAD + 1)]
-        self._host_paces = [torch.empty(job.pace(1).shape).pin_memory() for _ in range(AHEAD + 1)]
+        tables = job.tables(1)
+        self._host_tables = [
+            {name: torch.empty_like(table, pin_memory=True) for name, table in tables.items()} for _ in range(AHEAD + 1)
+        ]
         self._host_losses = torch.empty(AHEAD + 1).pin_memory()
         self._events = [torch.cuda.Event() for _ in range(AHEAD + 1)]  # type: ignore[no-untyped-call]
         self._steps = [size] * (job.samples // size) + ([job.samples % size] if job.samples % size else [])
@@ -157,15 +162,9 @@ class Session:
         slot = self._launched % (AHEAD + 1)
         with torch.cuda.stream(self._stream):
             if self._position == 0:
-                self._host_orders[slot].copy_(self.job.order(self._launched + 1))
-                if self.job.recipe.augment:
-                    self._host_views[slot].copy_(self.job.views(self._launched + 1))
-                if self.job.recipe.patch != "none":
-                    self._host_patches[slot].copy_(self.job.patches(self._launched + 1))
-                self._host_paces[slot].copy_(self.job.pace(self._launched + 1))
-                self._step.new_epoch(
-                    self._host_orders[slot], self._host_views[slot], self._host_patches[slot], self._host_paces[slot]
-                )
+                for name, table in self.job.tables(self._launched + 1).items():
+                    self._host_tables[slot][name].copy_(table)
+                self._step.new_epoch(self._host_tables[slot])
             if not self._step.captured(size):
                 self._step.capture(size)
             self._step.replay(size)

@@ -159,6 +159,15 @@ class Job:
             [[rate, max(1 - self.recipe.average, 1 / (n + 1))] for rate, n in zip(rates, done, strict=True)]
         )
 
+    def tables(self, epoch: int) -> dict[str, Tensor]:
+        """All that changes with the epoch, and that the recipe uses."""
+        tables = {"order": self.order(epoch), "pace": self.pace(epoch)}
+        if self.recipe.augment:
+            tables["views"] = self.views(epoch)
+        if self.recipe.patch != "none":
+            tables["patches"] = self.patches(epoch)
+        return tables
+
 
 @dataclass(frozen=True)
 class Fit:

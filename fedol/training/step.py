@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -44,10 +44,7 @@ class Step:
         self._weights = Weights(self._model)
         self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._targets = job.targets.to(device, copy=True)
-        self._order = torch.zeros(job.samples, dtype=torch.int64, device=device)
-        self._views = torch.zeros(job.samples, 3, dtype=torch.int64, device=device)
-        self._patches = torch.zeros(job.samples, 5, dtype=torch.int64, device=device)
-        self._pace = torch.zeros(-(-job.samples // job.recipe.batch_size), 2, device=device)
+        self._tables = {name: table.to(device) for name, table in job.tables(1).items()}
         self._pixels = job.pixels
         self._next = torch.zeros(1, dtype=torch.int64, device=device)  # the device itself knows which batch is next
         self._start = [self._weights.flat.detach().clone()]
@@ -111,10 +108,10 @@ class Step:
     def _run(self, size: int) -> None:
         """One step on ``size`` samples."""
         place = self._next + torch.arange(size, device=self._next.device)
-        index = self._order[place]
+        rows = {name: table[place] for name, table in self._tables.items() if name != "pace"}
+        index, view, patch = rows["order"], rows.get("views"), rows.get("patches")
         recipe, mix = self._recipe, self._recipe.patch == "cutmix"
-        patch = self._patches[place] if recipe.patch != "none" else None
-        images = self._batches(index, self._views[place] if recipe.augment else None, patch, mix)
+        images = self._batches(index, view, patch, mix)
         self._weights.refresh()
         with torch.autocast("cuda", torch.bfloat16), weight_gradients_on(self._side):
             logits = functional_call(self._model, self._weights.by_name, (images,))
@@ -133,10 +130,11 @@ class Step:
 
     def _now(self) -> Tensor:
         """This step's row of ``Job.pace``."""
-        return self._pace[self._next // self._recipe.batch_size][0]
+        return self._tables["pace"][self._next // self._recipe.batch_size][0]
 
     def reset(self, job: Job) -> None:
         """Another job with this model: new targets, and Adam as on the first day."""
+        self._model.train()  # a batch size may still be to be captured
         self._targets.copy_(job.targets)
         for _, moments in self._adam.state:
             for moment in moments.values():
@@ -157,14 +155,10 @@ class Step:
         """The state between two epochs."""
         return Snapshot.take(self._model, self._moments(), losses, self._average)
 
-    def new_epoch(self, order: Tensor, views: Tensor, patches: Tensor, pace: Tensor) -> None:
+    def new_epoch(self, tables: Mapping[str, Tensor]) -> None:
         """The order of an epoch's samples and what else changes with it, from pinned memory."""
-        self._order.copy_(order, non_blocking=True)
-        if self._recipe.augment:
-            self._views.copy_(views, non_blocking=True)
-        if self._recipe.patch != "none":
-            self._patches.copy_(patches, non_blocking=True)
-        self._pace.copy_(pace, non_blocking=True)
+        for name, table in tables.items():
+            self._tables[name].copy_(table, non_blocking=True)
         self._next.zero_()
         self.loss.zero_()
 

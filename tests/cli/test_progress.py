@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,18 @@ def test_a_bar_moves_and_tells_the_time_left() -> None:
             if part == "c":
                 progress._progress.refresh()
     assert "counting" in out.getvalue() and "2/4" in out.getvalue() and "0:0" in out.getvalue()
+
+
+def test_a_job_that_begins_late_or_is_resumed_shows_its_own_images_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, out = iter([50.0, 51.0, 52.0]), io.StringIO()
+    monkeypatch.setattr("fedol.report.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    job = SimpleNamespace(name="server 2/2", recipe=SimpleNamespace(epochs=50))
+    with LiveProgress(Console(file=out, force_terminal=True, width=120)) as progress:
+        progress.stage("server", 100)
+        for number in (41, 42, 43):
+            progress.epoch(SimpleNamespace(job=job, epoch=number, loss=1.0, images=700))  # type: ignore[arg-type]
+        progress._progress.refresh()
+    assert "43/50 epochs  loss 1.000  700 images/s" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
 
 
 def test_where_nobody_watches_a_loop_is_a_loop() -> None:

@@ -75,6 +75,7 @@ def gather(
         samples.append(sample)
     about = {"of": len(public), "iterations": len(votes), "clients": names, "left_out": sorted(left_out)}
     about["runoff"] = defence.runoff  # then votes only nominate a label
+    about["gated"] = bool(counts)  # Algorithm 1 lets a client vote where it is sure; a pool hears everyone everywhere
     return {**about, "agreement": agreement, "samples": samples}
 
 

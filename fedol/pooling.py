@@ -136,10 +136,10 @@ def balanced(scores: Tensor, prior: Tensor, steps: int = 15) -> Tensor:
 def estimate_prior(standard: Tensor, mixture: Tensor) -> Tensor:
     """The public set's class prior, [C], from how often each class is predicted; uniform where nothing speaks for else.
 
-    Two log histograms a, b of predicted classes err differently: the λ mixture keeps all of the clients' habits, the
-    standardised scores none. With a = θ + ε_a, b = θ + ε_b around the true log prior θ (all centred), cov(a, b)
-    estimates the variance of θ and what is left the variances v_a, v_b of the errors, so that θ is estimated by
-    (a/v_a + b/v_b) / (1/v_a + 1/v_b + 1/cov). Counting alone gives a log count the variance C/N, hence the floor.
+    Two log histograms g, h of predicted classes err differently: the λ mixture keeps all of the clients' habits, the
+    standardised scores none. With g = θ + ε_g, h = θ + ε_h around the true log prior θ (all centred), cov(g, h)
+    estimates the variance of θ and what is left the variances v_g, v_h of the errors, so that θ is estimated by
+    (g/v_g + h/v_h) / (1/v_g + 1/v_h + 1/cov). Counting alone gives a log count the variance C/N, hence the floor.
     """
     habits, counts = log_counts(mixture), log_counts(standard)
     floor = mixture.shape[1] / mixture.shape[0]

@@ -73,7 +73,7 @@ def test_every_setting_counts_in_the_hash() -> None:
 
 def test_training_settings_reach_client_and_server() -> None:
     config = configure("best", overrides={"average": 0.5})
-    assert (config.recipe.augment, config.recipe.schedule, config.recipe.epochs) == (True, "cosine", 200)
+    assert (config.recipe.augment, config.recipe.schedule, config.recipe.epochs) == (True, "cosine", 100)
     assert (config.recipe.patch, config.recipe.average) == ("none", 0.0)  # the server's alone
     server = config.distillation.recipe
     assert (server.augment, server.schedule, server.epochs) == (True, "cosine", 300)

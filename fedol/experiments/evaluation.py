@@ -17,7 +17,7 @@ from fedol.methods import Distillation, Targets
 from fedol.methods.teacher import Teacher, once, one_hot
 from fedol.server import ServerModel, load
 
-POOLED = ("fedhkt-k", "feddf", "feddf-probs", "mine")  # the ensembles worth looking at; the first is the λ mixture
+POOLED = ("fedhkt-k", "feddf", "feddf-probs", "mine", "pooled")  # ensembles worth looking at, the λ mixture first
 
 
 def test_accuracy(model: ServerModel, scenario: Scenario) -> float:

@@ -24,13 +24,18 @@ Result = dict[str, Any]
 
 
 def missing_clients(cells: Sequence[Cell], folder: BenchFolder) -> list[tuple[Cell, int]]:
-    """The clients that these cells still need, each once."""
+    """The clients that these cells still need, each once.
+
+    A server learns from uploads; only ensembles and later rounds need the models, which are many times larger
+    and may be left behind on a borrowed machine.
+    """
     needed = {cell.clients: cell for cell in cells if cell.method != CEILING}
+    models = {cell.clients for cell in cells if cell.method == ENSEMBLE or cell.rounds > 1}
     return [
         (cell, k)
         for clients, cell in needed.items()
         for k in range(cell.config.clients)
-        if not folder.client(clients, k).exists()
+        if not (folder.client if clients in models else folder.record)(clients, k).exists()
     ]
 
 

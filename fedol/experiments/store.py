@@ -2,8 +2,8 @@
 
 cells/<hash>.json             a finished cell
 clients/<hash>/03.fedol       what client 3 uploaded
-clients/<hash>/03.json        its record: test accuracy, seconds, bytes
-clients/<hash>/03.safetensors its model; written last, so it marks the client finished
+clients/<hash>/03.json        its record: test accuracy, seconds, bytes; written after the upload, which it marks whole
+clients/<hash>/03.safetensors its model, written last; only ensembles and later rounds need it
 servers/<hash>.safetensors    the server of an unfinished cell after its last iteration
 rounds/<hash>/04/             an unfinished cell of several rounds after its fourth
 timing/<name>.json            how much was computed in how many seconds, for estimates

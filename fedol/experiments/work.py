@@ -33,7 +33,7 @@ def client_work(cell: Cell, scenario: Scenario) -> float:
     """FLOPs of all clients' training on their private data in one round."""
     scheme = schemes.of(scenario.under(cell.config))
     config = cell.config
-    images = (len(scenario.dataset.train) - config.public) / config.clients  # of the average client
+    images = (len(scenario.dataset.train) - config.public - config.development) / config.clients  # on average
     if cell.method == "fedkt":  # s·t teachers on 1/t of the data each, then s students on the public set
         images = 2 * (images + config.public)
     flops = sum(forward_flops(scheme.architecture(k)) for k in range(config.clients))

@@ -39,8 +39,7 @@ class FedOLPlus:
         sure = confidence.argsort(descending=True, stable=True)[: int(self.rho * len(soft))]
         labels = torch.full_like(label, -1).scatter(0, sure, label[sure])
         score = torch.full_like(confidence, -1.0).scatter(0, sure, confidence[sure])
-        record = {
-            "rho": self.rho,
+        record = {  # no "rho": nobody votes here, the coverage says it
             "coverage": len(sure) / len(soft),
             "voters": float(len(pool)),
             "score": confidence[sure].mean().item() if len(sure) else 0.0,

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from fedol.training.job import Normalisation
 
-PAD = 4  # the crop moves by up to this many pixels
 SMALL = 1 << 26  # bytes of float32 images that a CPU keeps normalised, rather than normalise them batch by batch
 
 
@@ -54,8 +53,8 @@ class Batches:
     def _augmented(self, index: Tensor, view: Tensor) -> Tensor:
         """A reflect-padded crop and a flip are one gather: only the row and column numbers differ per sample."""
         height, width = self.pixels.shape[1:3]
-        rows = _reflect(torch.arange(height, device=index.device) + view[:, :1] - PAD, height)
-        columns = _reflect(torch.arange(width, device=index.device) + view[:, 1:2] - PAD, width)
+        rows = _reflect(torch.arange(height, device=index.device) + view[:, :1], height)
+        columns = _reflect(torch.arange(width, device=index.device) + view[:, 1:2], width)
         columns = torch.where(view[:, 2:] == 1, columns.flip(1), columns)
         return self.pixels[index[:, None, None], rows[:, :, None], columns[:, None, :]]
 

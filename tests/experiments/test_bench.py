@@ -71,7 +71,7 @@ def test_one_round_has_every_method_and_says_where_each_number_is_from(smoke):
         "accuracy"
     ]
     assert 0 <= found["fedkt", 1]["history"][0]["fallback"] <= 1
-    assert set(found["ensemble", 1]["ensembles"]) == {"fedhkt-k", "feddf", "feddf-probs", "mine"}
+    assert set(found["ensemble", 1]["ensembles"]) == {"fedhkt-k", "feddf", "feddf-probs", "mine", "pooled"}
     clients = found["local", 1]["clients"]
     assert found["local", 1]["accuracy"] == pytest.approx(sum(c["accuracy"] for c in clients) / 3)
 
@@ -118,6 +118,17 @@ def test_a_lost_cell_is_computed_again_from_the_same_clients(smoke, tmp_path):
     run(out, progress)
     assert progress.jobs == ["feddf 1/1"]
     assert results(out)["feddf", 1]["accuracy"] == before["accuracy"]
+
+
+def test_uploads_without_their_models_are_enough_for_a_server_but_not_for_an_ensemble(smoke, tmp_path):
+    out = shutil.copytree(smoke[0], tmp_path / "bench")
+    for path in [*out.glob("clients/*/*.safetensors"), *out.glob("cells/*.json")]:
+        path.unlink()
+    progress = Silent()
+    run(out, progress, methods="local,feddf")
+    assert progress.jobs == ["feddf 1/1"]
+    run(out, progress, methods="ensemble")
+    assert sorted(progress.jobs[1:]) == ["client 0", "client 1", "client 2"]
 
 
 def test_folders_of_two_machines_merge_by_copying(smoke, tmp_path):

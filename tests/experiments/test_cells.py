@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 
 from fedol.config import configure
+from fedol.data import load
 from fedol.errors import InputError
 from fedol.experiments.cells import CEILING, ENSEMBLE, ONE_ROUND, Cell
 from fedol.experiments.spec import Spec
+from fedol.experiments.work import client_work
+from fedol.federation.scenario import Scenario
 
 PAPER = configure("paper")
 HASH_BEFORE_THEM = "92bfa2831d8aeb9c"
@@ -144,3 +147,11 @@ def test_rounds_have_fedol_as_one_round():
 def test_what_is_wrong_with_a_benchmark_is_said_in_a_sentence(values, words):
     with pytest.raises(InputError, match=words):
         Spec.from_json(values)
+
+
+def test_clients_beside_a_development_split_have_less_to_train_on():
+    quick = configure("quick", overrides={"device": "cpu"})
+    scenario = Scenario(quick, load("digits"))
+    private = len(scenario.dataset.train) - quick.public
+    whole, rest = (client_work(Cell.of("feddf", replace(quick, development=n)), scenario) for n in (0, 100))
+    assert rest / whole == pytest.approx((private - 100) / private)

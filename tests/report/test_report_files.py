@@ -209,3 +209,13 @@ def test_odd_clients_are_named_and_others_are_not() -> None:
 
 def test_duration() -> None:
     assert [duration(s) for s in (11.4, 600, 12_000)] == ["11 s", "10 min", "3 h 20 min"]
+
+
+def test_a_pool_has_no_voters_that_were_sure_enough(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    out = fedol.run(out=tmp_path / "run", **{**tiny, "method": "fedol+"}).out
+    evidence = json.loads((out / "evidence.json").read_text())
+    assert evidence["iterations"] and not evidence["gated"]
+    assert all(vote[4] == 0 for sample in evidence["samples"] for vote in sample["votes"])
+    # One client has nobody to agree with: no labels, and no error either.
+    alone = fedol.run(out=tmp_path / "alone", **{**tiny, "method": "fedol+", "clients": 1, "partition": "iid"})
+    assert [record["coverage"] for record in alone.summary["history"]] == [0.0] * len(alone.summary["history"])

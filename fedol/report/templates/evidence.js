@@ -17,6 +17,7 @@ const label = (sample) => {
   const last = sample.labels.at(-1);
   return last === undefined || last < 0 ? sample.mixture[0] : last;
 };
+const gated = evidence.iterations && (evidence.gated ?? true); // pages of earlier runs do not say
 const mayVote = (vote) => vote[4] <= evidence.iterations;
 const facts = evidence.samples.map((sample) => ({
   label: label(sample),
@@ -95,7 +96,7 @@ function show(position) {
   if (sample.labels.length > 1) {
     const steps = element("ol", { class: "steps" });
     sample.labels.forEach((c, t) => {
-      const words = `iteration ${t + 1}: ${named(c)}` + (c < 0 ? ", nobody was sure" : `, G = ${(sample.score[t] / 1000).toFixed(2)}, ${sample.voters[t]} voted`);
+      const words = `iteration ${t + 1}: ${named(c)}` + (c < 0 ? ", nobody was sure" : gated ? `, G = ${(sample.score[t] / 1000).toFixed(2)}, ${sample.voters[t]} voted` : `, sure to ${share(sample.score[t])}`);
       const wrong = sample.truth !== null && c >= 0 && c !== sample.truth;
       steps.append(element("li", { title: words, class: c < 0 ? "none" : wrong ? "wrong" : "" }, c < 0 ? "–" : named(c)));
     });
@@ -106,17 +107,17 @@ function show(position) {
     const bar = element("span", { class: "track", "aria-hidden": "true" }, element("span", { class: "bar", style: `width:${(100 * weight) / heaviest}%` }));
     const cells = [element("th", { scope: "row" }, evidence.clients[k]), element("td", {}, named(c)),
       element("td", { class: "n" }, share(sure)), element("td", { class: "n" }, element("span", { class: "weight" }, bar, share(weight)))];
-    if (evidence.iterations) {
+    if (gated) {
       cells.push(element("td", { class: "n" }, share(trust)));
       cells.push(element("td", { class: "n" }, evidence.left_out.includes(evidence.clients[k]) ? "left out" : since > evidence.iterations ? "never" : String(since)));
     }
     body.append(element("tr", c === facts[position].label ? { class: "with" } : {}, ...cells));
   });
-  const names = ["client", "vote", "sure", "λ"].concat(evidence.iterations ? ["C²", "votes from"] : []);
+  const names = ["client", "vote", "sure", "λ"].concat(gated ? ["C²", "votes from"] : []);
   const heading = element("tr", {}, ...names.map((name, n) => element("th", { scope: "col", class: n > 1 ? "n" : "" }, name)));
   const scroll = element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Votes on this image" },
     element("table", {}, element("thead", {}, heading), body));
-  const note = evidence.iterations
+  const note = gated
     ? "λ: weight in the mixture that the server learns. C²: weight of its vote on this class. Votes from: the first iteration in which it is sure enough of this image." +
       (evidence.runoff ? " Votes only nominate a label; all models together choose among the nominated." : "")
     : "λ: weight of a client in the mixture of Eq. 12.";

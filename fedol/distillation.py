@@ -57,8 +57,9 @@ def distill(
     """Train a server model from clients' knowledge and the public images (uint8 [N, channels, H, W]).
 
     ``knowledge`` holds ``Knowledge`` or arrays of probabilities [N, C], one per client. ``settings`` are the fields of
-    ``Distillation`` (iterations, tau, rho, rho_step) and of ``Recipe`` (epochs, batch_size, lr). ``defence`` names
-    defences against clients that lie (``fedol.robust.defence``), for instance "trust,exact,cap,runoff".
+    ``Distillation`` (iterations, tau, rho, rho_step) and of ``Recipe`` (epochs, batch_size, lr, augment, schedule,
+    patch, average). ``defence`` names defences against clients that lie (``fedol.robust.defence``), for instance
+    "trust,exact,cap,runoff".
     """
     images = to_tensor(public, "public images")
     if images.dim() != 4 or images.dtype != torch.uint8:
@@ -94,12 +95,15 @@ def distill(
 
 def _wanted(method: str, settings: dict[str, Any]) -> Distillation:
     """The settings, each where it belongs: the training's in the recipe, the others beside it."""
-    training, voting = ("epochs", "batch_size", "lr"), ("iterations", "tau", "rho", "rho_step")
+    training = ("epochs", "batch_size", "lr", "augment", "schedule", "patch", "average")
+    voting = ("iterations", "tau", "rho", "rho_step")
+    kinds = {"augment": (bool, "true or false"), "schedule": (str, "text"), "patch": (str, "text")}
     for name, value in settings.items():
         if name not in (*training, *voting):
             raise unknown("setting", name, (*training, *voting))
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"The setting '{name}' must be a number, but is {value!r}.")
+        kind, words = kinds.get(name, (int | float, "a number"))
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise InputError(f"The setting '{name}' must be {words}, but is {value!r}.")
     recipe = Recipe(**{name: settings[name] for name in training if name in settings})
     return Distillation(method=method, recipe=recipe, **{name: settings[name] for name in voting if name in settings})
 

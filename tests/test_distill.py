@@ -9,6 +9,7 @@ from torch import nn
 
 import fedol
 from fedol.data import load
+from fedol.errors import InputError
 from fedol.methods import Distillation
 from fedol.methods.fedol import FedOL
 from fedol.seeding import derive
@@ -76,9 +77,29 @@ def test_the_seed_decides(server: Any) -> None:
     assert not equal(server, fedol.distill(teachers(), PUBLIC, seed=1, **SETTINGS))
 
 
-@pytest.mark.parametrize("setting", [{"tau": 0.0}, {"rho": 0.5}, {"rho_step": 0.3}, {"lr": 2e-3}, {"iterations": 2}])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"tau": 0.0},
+        {"rho": 0.5},
+        {"rho_step": 0.3},
+        {"lr": 0.002},
+        {"iterations": 2},
+        {"augment": True},
+        {"schedule": "cosine"},
+        {"patch": "cutmix"},
+        {"average": 0.9},
+    ],
+    ids=lambda setting: next(iter(setting)),
+)
 def test_every_setting_reaches_the_server(setting: dict[str, Any], server: Any) -> None:
     assert not equal(server, fedol.distill(teachers(), PUBLIC, **{**SETTINGS, **setting}))
+
+
+@pytest.mark.parametrize("setting", [{"augment": "yes"}, {"schedule": 1}, {"lr": True}, {"average": "much"}])
+def test_a_setting_of_the_wrong_kind(setting: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"must be (true or false|text|a number), but is"):
+        fedol.distill(teachers(), PUBLIC, **{**SETTINGS, **setting})
 
 
 def test_an_iteration_continues_the_weights_with_a_fresh_optimiser_and_the_servers_vote() -> None:

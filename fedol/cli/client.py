@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fedol.cli.options import (
+    Augment,
     BatchSize,
     Device,
     Epochs,
@@ -16,6 +17,7 @@ from fedol.cli.options import (
     LearningRate,
     PublicImages,
     Quiet,
+    Schedule,
     Seed,
     TaskDir,
     Width,
@@ -40,6 +42,8 @@ def fit(
     epochs: Epochs = None,
     batch_size: BatchSize = None,
     lr: LearningRate = None,
+    augment: Augment = None,
+    schedule: Schedule = None,
     dp_epsilon: Annotated[
         float | None,
         typer.Option(help="Train with differential privacy, ε at most this large; needs the extra 'privacy' (Opacus)."),
@@ -56,7 +60,7 @@ def fit(
 
     Example: fedol client fit task --data my.npz --model resnet20 --out mine.safetensors
     """
-    recipe = given({"epochs": epochs, "batch_size": batch_size, "lr": lr})
+    recipe = given({"epochs": epochs, "batch_size": batch_size, "lr": lr, "augment": augment, "schedule": schedule})
     options = given({"width": width, "seed": seed, "device": device})
     from fedol.federation.client import client_fit
     from fedol.federation.taskfolder import TaskFolder

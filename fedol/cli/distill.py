@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from fedol.cli.options import (
+    Augment,
+    Average,
     BatchSize,
     DefenceNames,
     Device,
@@ -16,8 +18,10 @@ from fedol.cli.options import (
     Json,
     LearningRate,
     Method,
+    Patch,
     PublicImages,
     Quiet,
+    Schedule,
     Seed,
     ServerModelName,
     Test,
@@ -41,6 +45,10 @@ def distill(
     epochs: Epochs = None,
     batch_size: BatchSize = None,
     lr: LearningRate = None,
+    augment: Augment = None,
+    schedule: Schedule = None,
+    patch: Patch = None,
+    average: Average = None,
     seed: Seed = None,
     device: Device = None,
     public: PublicImages = None,

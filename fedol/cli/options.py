@@ -40,6 +40,10 @@ Iterations = Annotated[int | None, typer.Option(help="Iterations of voting and t
 Epochs = Annotated[int | None, typer.Option(help="Epochs of every training.")]
 BatchSize = Annotated[int | None, typer.Option(help="Batch size of every training.")]
 LearningRate = Annotated[float | None, typer.Option("--lr", help="Adam's learning rate.")]
+Augment = Annotated[bool | None, typer.Option("--augment/--no-augment", help="Random flip and crop in training.")]
+Schedule = Annotated[str | None, typer.Option(help="Of the learning rate: constant, cosine or one-cycle.")]
+Patch = Annotated[str | None, typer.Option(help="In the server's images: none, cutout or cutmix.")]
+Average = Annotated[float | None, typer.Option(help="Decay of a running average of the server's weights; 0 is none.")]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")]
 Test = Annotated[
     Path | None, typer.Option(help="Labelled images (.npz with test_x and test_y) to score the model with at the end.")

@@ -11,7 +11,23 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedol.cli.options import Clients, Config, DataDir, Dataset, Json, Partition, Preset, Public, Quiet, Seed, given
+from fedol.cli.options import (
+    Augment,
+    Average,
+    Clients,
+    Config,
+    DataDir,
+    Dataset,
+    Json,
+    Partition,
+    Patch,
+    Preset,
+    Public,
+    Quiet,
+    Schedule,
+    Seed,
+    given,
+)
 
 if TYPE_CHECKING:
     from fedol.federation.engine import Engine
@@ -65,14 +81,10 @@ def run(
     ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Batch size of every training.")] = None,
     lr: Annotated[float | None, typer.Option(help="Adam's learning rate.")] = None,
-    augment: Annotated[
-        bool | None, typer.Option("--augment/--no-augment", help="Random flip and crop, for clients and server.")
-    ] = None,
-    schedule: Annotated[str | None, typer.Option(help="Of the learning rate: constant, cosine or one-cycle.")] = None,
-    patch: Annotated[str | None, typer.Option(help="In the server's images: none, cutout or cutmix.")] = None,
-    average: Annotated[
-        float | None, typer.Option(help="Decay of a running average of the server's weights; 0 is none.")
-    ] = None,
+    augment: Augment = None,
+    schedule: Schedule = None,
+    patch: Patch = None,
+    average: Average = None,
     development: Annotated[
         int | None, typer.Option(help="Private labeled images that take the test set's place, to tune on.")
     ] = None,

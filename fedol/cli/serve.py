@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 
 from fedol.cli.options import (
+    Augment,
+    Average,
     BatchSize,
     DefenceNames,
     Device,
@@ -17,8 +19,10 @@ from fedol.cli.options import (
     Json,
     LearningRate,
     Method,
+    Patch,
     PublicImages,
     Quiet,
+    Schedule,
     Seed,
     ServerModelName,
     TaskDir,
@@ -44,6 +48,10 @@ def serve(
     epochs: Epochs = None,
     batch_size: BatchSize = None,
     lr: LearningRate = None,
+    augment: Augment = None,
+    schedule: Schedule = None,
+    patch: Patch = None,
+    average: Average = None,
     seed: Seed = None,
     device: Device = None,
     public: PublicImages = None,

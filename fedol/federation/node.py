@@ -8,7 +8,7 @@ What the configuration may say (Flower calls it the node config):
     model      with ``data``: what to train on them (cnn, resnet20, package.module:callable, file.py:callable);
                without: a trained model (.safetensors, .onnx, .joblib) or file.py:load, see ``predictors``
     data       the private images: an .npz file, a folder, package.module:function or file.py:function
-    width, epochs, batch-size, lr, seed, device   of that training
+    width, epochs, batch-size, lr, augment, schedule, seed, device   of that training
     codec, key how the file is packed, and what it is signed with
     cache      where finished files are kept, so that no question is worked on twice; and the epochs of a training, so
                that a node that was killed goes on
@@ -48,6 +48,8 @@ class Node:
     epochs: int = 50
     batch_size: int = 64
     lr: float = 1e-3
+    augment: bool = False
+    schedule: str = "constant"
     seed: int = 0
     device: str = "auto"
     codec: str = ""
@@ -97,7 +99,7 @@ class Node:
         return kept.read_bytes()
 
     def _fit(self, folder: TaskFolder, shape: tuple[int, ...], out: Path) -> str:
-        recipe = Recipe(self.epochs, self.batch_size, self.lr)
+        recipe = Recipe(self.epochs, self.batch_size, self.lr, augment=self.augment, schedule=self.schedule)
         client_fit(folder.task, self.data, self.model, out, recipe, self.width, self.seed, self.device, shape=shape)
         return str(out)
 
@@ -126,6 +128,6 @@ def _content(path: Path) -> str:
 
 
 def _fits(value: object, kind: str) -> bool:
-    if isinstance(value, bool):
-        return False
+    if isinstance(value, bool) or kind == "bool":
+        return isinstance(value, bool) and kind == "bool"
     return isinstance(value, {"str": str, "int": int, "float": int | float}[kind])

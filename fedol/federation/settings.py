@@ -27,6 +27,10 @@ class ServerConfig(Settings):
     epochs: int = 50
     batch_size: int = 64
     lr: float = 1e-3
+    augment: bool = False  # random flip and crop
+    schedule: str = "constant"  # of the learning rate: constant, cosine or one-cycle
+    patch: str = "none"  # in the images: none, cutout or cutmix
+    average: float = 0.0  # decay of the running average of the weights; 0: the last weights count
     seed: int = 0
     device: str = "auto"
     parent: str = ""  # where it continues another run: the hash of that run's model
@@ -35,11 +39,14 @@ class ServerConfig(Settings):
     def __post_init__(self) -> None:
         if self.width < 1:
             raise InputError(f"width must be at least 1, but is {self.width}.")
-        defence.Defence.parse(self.defence)
+        _ = self.distillation  # what it refuses is refused now
 
     @property
     def distillation(self) -> Distillation:
         """The part that the method and the training see."""
-        recipe = Recipe(self.epochs, self.batch_size, self.lr)
+        recipe = Recipe(
+            self.epochs, self.batch_size, self.lr,
+            augment=self.augment, patch=self.patch, schedule=self.schedule, average=self.average,
+        )  # fmt: skip
         defences = defence.Defence.parse(self.defence)
         return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe, defences)

@@ -54,6 +54,26 @@ def test_collect_train_report(federation: Federation, tmp_path: Path) -> None:
     assert coordinator(federation, tmp_path / "run", epochs=20).run() == summary  # a finished run is read back
 
 
+@pytest.mark.parametrize(
+    "setting", [{"augment": True}, {"schedule": "cosine"}, {"patch": "cutmix"}, {"average": 0.9}], ids=str
+)
+def test_every_ingredient_reaches_the_server(
+    setting: dict[str, object], federation: Federation, tmp_path: Path
+) -> None:
+    found = []
+    for out, more in (("plain", {}), ("other", setting)):
+        run = coordinator(federation, tmp_path / out, iterations=1, **more)
+        run.collect([federation.file("alice"), federation.file("bob")])
+        run.run()
+        found.append((tmp_path / out / "model.safetensors").read_bytes())
+    assert found[0] != found[1]
+
+
+def test_what_no_training_can_do_is_refused_at_once(federation: Federation, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cutmx.*cutmix"):
+        coordinator(federation, tmp_path / "run", patch="cutmx")
+
+
 def test_order_of_arrival_changes_nothing(federation: Federation, tmp_path: Path) -> None:
     names = ["alice", "bob", "carol"]
     for out, order in (("one", names), ("two", names[::-1])):

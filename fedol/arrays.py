@@ -21,7 +21,7 @@ def to_tensor(value: Array, what: str = "value") -> Tensor:
     if isinstance(value, Tensor):
         return value.detach()
     try:
-        return torch.as_tensor(np.require(value, requirements="CW"))  # of one that is read-only, a copy
+        return torch.as_tensor(np.require(value, requirements=["C", "W"]))  # of one that is read-only, a copy
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} must be a NumPy array or a torch tensor of numbers: {error}.") from None
 

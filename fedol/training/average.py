@@ -11,7 +11,8 @@ from torch import Tensor, nn
 class Average:
     """a ← a + α_t (w − a) after every step, over all floating-point state: weights and the norms' statistics alike.
 
-    With α_t = max(1 − decay, 1/t) it begins as the plain mean and so forgets where training started. α_t comes as a
+    With α_t = max(1 − decay, 10/(9 + t)) it reaches back a tenth of the way at first, so that a short training forgets
+    where it started too: the plain mean, 1/t, would keep all of it as long as t < 1/(1 − decay). α_t comes as a
     tensor: a captured step then reads it from a table, like everything else that changes.
     """
 

@@ -161,7 +161,7 @@ class Job:
         done = [(epoch - 1) * steps + step for step in range(steps)]
         rates = [self.recipe.rate(number / (self.recipe.epochs * steps)) for number in done]
         return torch.tensor(
-            [[rate, max(1 - self.recipe.average, 1 / (n + 1))] for rate, n in zip(rates, done, strict=True)]
+            [[rate, max(1 - self.recipe.average, 10 / (10 + n))] for rate, n in zip(rates, done, strict=True)]
         )
 
     def tables(self, epoch: int) -> dict[str, Tensor]:

@@ -71,7 +71,7 @@ def plain_loop(task: Job) -> list[Tensor]:
             optimiser.step()
             steps += 1
             state = [value.clone() for value in model.state_dict().values()]
-            weight = max(1 - recipe.average, 1 / steps)
+            weight = max(1 - recipe.average, 10 / (9 + steps))
             if averages is None:
                 averages = state
             pairs = zip(averages, state, strict=True)
@@ -124,9 +124,9 @@ def test_a_schedule_ends_near_zero_and_reaches_the_rate(schedule: str) -> None:
     assert (rates[33:].diff() < 0).all()
 
 
-def test_an_average_begins_as_the_plain_mean() -> None:
-    assert job(average=0.75).pace(1)[:, 1].tolist() == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4])
-    assert job(average=0.75).pace(2)[:, 1].tolist() == pytest.approx([1 / 4] * 4)
+def test_an_average_reaches_back_a_tenth_of_the_way_at_first() -> None:
+    assert job(average=0.99).pace(1)[:, 1].tolist() == pytest.approx([1, 10 / 11, 10 / 12, 10 / 13])
+    assert job(average=0.25).pace(2)[:, 1].tolist() == pytest.approx([3 / 4] * 4)
 
 
 def test_patches_lie_within_the_image_and_are_drawn_per_epoch_and_job() -> None:

@@ -68,7 +68,10 @@ class BenchFolder:
     def results(self) -> Iterator[dict[str, Any]]:
         """Every finished cell."""
         for path in watched(sorted((self.path / "cells").glob("*.json")), "reading cells"):
-            yield {**read_json(path), "file": f"cells/{path.name}"}
+            found = read_json(path)
+            if not isinstance(found, dict) or not {"hash", "method", "settings", "accuracy"} <= found.keys():
+                raise FedolError(f"{path} is no result of a benchmark; move it out of this folder.")
+            yield {**found, "file": f"cells/{path.name}"}
 
     def time(self, name: str, device: str, work: float, seconds: float) -> None:
         """Remember how long something took."""

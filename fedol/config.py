@@ -86,8 +86,6 @@ class RunConfig(Settings):
         for name in _WORDS:
             if not isinstance(getattr(self, name), str) and not (name == "data_dir" and self.data_dir is None):
                 raise InputError(f"The setting '{name}' must be text, but is {getattr(self, name)!r}.")
-        if not isinstance(self.augment, bool):
-            raise InputError(f"The setting 'augment' must be true or false, but is {self.augment!r}.")
         object.__setattr__(self, "client_models", tuple(_names(self.client_models)))
         if not self.client_models:
             raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")

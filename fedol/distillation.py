@@ -95,15 +95,13 @@ def distill(
 
 def _wanted(method: str, settings: dict[str, Any]) -> Distillation:
     """The settings, each where it belongs: the training's in the recipe, the others beside it."""
-    training = ("epochs", "batch_size", "lr", "augment", "schedule", "patch", "average")
-    voting = ("iterations", "tau", "rho", "rho_step")
-    kinds = {"augment": (bool, "true or false"), "schedule": (str, "text"), "patch": (str, "text")}
+    words = ("augment", "schedule", "patch")  # which the recipe checks itself
+    training, voting = ("epochs", "batch_size", "lr", "average", *words), ("iterations", "tau", "rho", "rho_step")
     for name, value in settings.items():
         if name not in (*training, *voting):
             raise unknown("setting", name, (*training, *voting))
-        kind, words = kinds.get(name, (int | float, "a number"))
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise InputError(f"The setting '{name}' must be {words}, but is {value!r}.")
+        if name not in words and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InputError(f"The setting '{name}' must be a number, but is {value!r}.")
     recipe = Recipe(**{name: settings[name] for name in training if name in settings})
     return Distillation(method=method, recipe=recipe, **{name: settings[name] for name in voting if name in settings})
 

@@ -14,11 +14,15 @@ from rich.text import Text
 from fedol.cli.options import (
     Augment,
     Average,
+    BatchSize,
     Clients,
     Config,
     DataDir,
     Dataset,
+    Device,
+    Iterations,
     Json,
+    LearningRate,
     Partition,
     Patch,
     Preset,
@@ -26,6 +30,7 @@ from fedol.cli.options import (
     Quiet,
     Schedule,
     Seed,
+    Width,
     given,
 )
 
@@ -50,7 +55,7 @@ def run(
     server_model: Annotated[
         str | None, typer.Option(help="The server's model, for instance resnet56 or package.module:callable.")
     ] = None,
-    width: Annotated[int | None, typer.Option(help="Width of the built-in models.")] = None,
+    width: Width = None,
     codec: Annotated[
         str | None, typer.Option(help="How uploads are packed: float32, float16, q7c60, top10, each also with +zstd.")
     ] = None,
@@ -70,7 +75,7 @@ def run(
             "here is none, the paper's method: simulated clients are honest."
         ),
     ] = None,
-    iterations: Annotated[int | None, typer.Option(help="Iterations of voting and training.")] = None,
+    iterations: Iterations = None,
     tau: Annotated[float | None, typer.Option(help="Weight of the pseudo-labels (Eq. 7).")] = None,
     rho: Annotated[float | None, typer.Option(help="Share of samples a model votes on in the first iteration.")] = None,
     rho_step: Annotated[float | None, typer.Option(help="What rho grows by in each iteration.")] = None,
@@ -79,8 +84,8 @@ def run(
     server_epochs: Annotated[
         int | None, typer.Option(help="Epochs of each server iteration, where they differ from the clients'.")
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Batch size of every training.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Adam's learning rate.")] = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
     augment: Augment = None,
     schedule: Schedule = None,
     patch: Patch = None,
@@ -89,7 +94,7 @@ def run(
         int | None, typer.Option(help="Private labeled images that take the test set's place, to tune on.")
     ] = None,
     seed: Seed = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
+    device: Device = None,
     engine: Annotated[
         str, typer.Option(help="What trains the clients: process (this one) or flower (Ray, many processes).")
     ] = "process",

@@ -45,10 +45,12 @@ class Recipe:
             )
         if not 0 < self.lr < float("inf"):
             raise InputError(f"lr must be a positive number, but is {self.lr}.")
+        if not isinstance(self.augment, bool):
+            raise InputError(f"The setting 'augment' must be true or false, but is {self.augment!r}.")
         if self.patch not in PATCHES:
-            raise unknown("patch", self.patch, PATCHES)
+            raise unknown("patch", str(self.patch), PATCHES)
         if self.schedule not in SCHEDULES:
-            raise unknown("schedule", self.schedule, SCHEDULES)
+            raise unknown("schedule", str(self.schedule), SCHEDULES)
         if not 0 <= self.average < 1:
             raise InputError(f"average must lie in [0, 1), but is {self.average}.")
 

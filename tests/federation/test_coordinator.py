@@ -72,6 +72,8 @@ def test_every_ingredient_reaches_the_server(
 def test_what_no_training_can_do_is_refused_at_once(federation: Federation, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cutmx.*cutmix"):
         coordinator(federation, tmp_path / "run", patch="cutmx")
+    with pytest.raises(InputError, match="'augment' must be true or false, but is 'yes'"):
+        coordinator(federation, tmp_path / "run", augment="yes")
 
 
 def test_order_of_arrival_changes_nothing(federation: Federation, tmp_path: Path) -> None:

@@ -80,8 +80,9 @@ def main() -> None:
         for name in METHODS:
             values = [accuracies[name] for accuracies in found]
             gains = [accuracies[name] - accuracies["mixture"] for accuracies in found]
-            gain = {"over_mixture": summary_statistics(gains)}
-            results.append({"partition": partition, "method": name, **summary_statistics(values), **gain})
+            gain = {"over_mixture": {**summary_statistics(gains), "values": gains}}
+            row = {"partition": partition, "method": name, **summary_statistics(values), "values": values, **gain}
+            results.append(row)
         if options.json:
             settings = {"dataset": options.dataset, "ratio": RATIO, "seeds": SEEDS, "epochs": EPOCHS}
             write(options.json, seed=SEEDS[0], settings=settings, results=results)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fedol.models import blocks, create
 from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, fit, step
+from fedol.training.cuda import CudaEngine
 from fedol.training.loop import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -312,3 +313,37 @@ def test_proximal_term_pulls_to_the_start() -> None:
         after = [p.detach().cpu() for p in work.model.parameters()]
         moved.append(sum(float((a - b).norm()) for a, b in zip(after, before, strict=True)))
     assert moved[1] < moved[0] / 2
+
+
+def test_what_finds_no_memory_waits_and_what_never_fits_stops_alone() -> None:
+    def wide(name: str, seed: int = 0) -> Job:
+        model = create("resnet20", classes=10, shape=(3, 16, 16), width=64, seed=seed)
+        return job(name, model, seed=seed, batch_size=256, epochs=2)
+
+    def leave(room: float) -> None:
+        torch.cuda.empty_cache()
+        total = torch.cuda.get_device_properties(DEVICE).total_memory
+        torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + room) / total)
+
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    torch.cuda.reset_peak_memory_stats()
+    (alone,) = fit([wide("a")], DEVICE)
+    losses, needed = alone.losses, torch.cuda.max_memory_reserved() - before
+    del alone
+    try:
+        leave(2 * needed)
+        jobs = [wide("a"), *(wide(f"b{k}", seed=k) for k in range(7))]
+        with CudaEngine(DEVICE, lambda epoch: None) as engine:
+            for each in jobs:
+                engine.submit(each)
+            results = {result.job.name: result for result in (engine.next() for _ in jobs)}
+            assert engine._most < len(jobs)  # else the memory was not short, and nothing is tested
+        assert [result.error for result in results.values()] == [None] * len(jobs)
+        assert results["a"].losses == losses
+        del results, jobs, engine
+        leave(needed / 4)
+        fits = {result.job.name: result for result in fit([wide("large"), job("small")], DEVICE)}
+        assert "more memory than the GPU has" in str(fits["large"].error) and fits["small"].error is None
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)

@@ -93,22 +93,34 @@ def engine(device: torch.device, on_epoch: OnEpoch) -> CpuEngine | CudaEngine:
     return CudaEngine(device, on_epoch) if device.type == "cuda" else CpuEngine(device, on_epoch)
 
 
-@torch.no_grad()
 def predict(
     model: nn.Module, images: Array, normalise: Normalisation, device: torch.device, batch: int | None = None
 ) -> Tensor:
     """Log-probabilities, float32 [N, classes] on the CPU, of uint8 images; in evaluation mode, un-augmented."""
     pixels = to_tensor(images, "images")
     batch = batch or (1024 if device.type == "cuda" else 512)  # a GPU waits for the host at smaller ones
-    parts = max(1, -(-len(pixels) // batch))  # of equal size: every other size is another kernel to look for
     was_training = model.training
     model.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
-    with threads(1):
-        log_probs = [
-            torch.log_softmax(
-                model(normalise(part.to(device)).contiguous(memory_format=torch.channels_last)).float(), 1
-            )
-            for part in torch.tensor_split(pixels, parts)
-        ]
-    model.train(was_training)
-    return torch.cat(log_probs).cpu()
+    try:
+        return _predict(model, pixels, normalise, device, batch)
+    finally:
+        model.train(was_training)
+
+
+@torch.no_grad()
+def _predict(model: nn.Module, pixels: Tensor, normalise: Normalisation, device: torch.device, batch: int) -> Tensor:
+    parts = max(1, -(-len(pixels) // batch))  # of equal size: every other size is another kernel to look for
+    try:
+        with threads(1):
+            log_probs = [
+                torch.log_softmax(
+                    model(normalise(part.to(device)).contiguous(memory_format=torch.channels_last)).float(), 1
+                )
+                for part in torch.tensor_split(pixels, parts)
+            ]
+        return torch.cat(log_probs).cpu()
+    except torch.OutOfMemoryError:  # models in training have left too little
+        if batch == 1:
+            raise
+    torch.cuda.empty_cache()
+    return _predict(model, pixels, normalise, device, batch // 2)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Callable
 from threading import Event
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -22,8 +24,10 @@ from fedol.training.loop import diverged
 from fedol.training.step import NotCapturable, Step
 from fedol.training.team import teamed, train
 
+T = TypeVar("T")
+
 PATH = "CUDA graph, bf16"
-TOGETHER = 24  # models in training at once, and graphs kept for a next job: more only take memory
+TOGETHER = 24  # models in training at once: more only take memory
 AHEAD = 2  # epochs queued on the GPU beyond the one it is working on: enough that it never waits for the host
 URGENT = -1  # the chain of a step goes before weight gradients, for which nobody waits
 PATIENCE = 5e-5  # seconds between two looks when every stream has work queued
@@ -39,7 +43,8 @@ class CudaEngine:
         self._plain: list[tuple[Job, str]] = []  # jobs that no graph can hold, and why
         # Images that several jobs share are on the device once.
         self._images: dict[tuple[int, Normalisation], tuple[Tensor, Batches]] = {}
-        self._sessions: dict[int, Session] = {}  # a model's next job reuses its graph; the oldest first
+        self._sessions: dict[int, Session] = {}  # a model's next job reuses its graph
+        self._most = TOGETHER  # at once; fewer where the memory of the card does not suffice
 
     def __enter__(self) -> CudaEngine:
         return self
@@ -62,23 +67,35 @@ class CudaEngine:
         if teamed(job):
             self._plain.append((job, "several processes train it"))
             return
+        self._drop_idle(job)
         session = self._sessions.get(id(job.model))
         if session is None or not session.fits(job):
             try:
-                session = Session(job, self._batches(job), self._device)
+                session = self._with_room(lambda: Session(job, self._batches(job), self._device))
             except NotCapturable as reason:
                 # The model's name, not the job's: said once, not by each of its jobs.
                 model = type(job.model).__name__
                 warnings.warn(f"{model} trains in the plain loop, not as a CUDA graph: {reason}.", stacklevel=2)
                 self._plain.append((job, str(reason)))
                 return
-        self._sessions.pop(id(job.model), None)
         self._sessions[id(job.model)] = session
-        idle = [key for key, kept in self._sessions.items() if kept not in self._running and kept is not session]
-        for key in idle[:-TOGETHER]:
-            del self._sessions[key]
         session.begin(job)
         self._running.append(session)
+
+    def _drop_idle(self, starting: Job) -> None:
+        """Keep a graph only while its model trains or waits: an ensemble of many models would fill the card."""
+        jobs = starting, *self._waiting, *(session.job for session in self._running)
+        wanted = {id(job.model) for job in jobs}
+        self._sessions = {key: session for key, session in self._sessions.items() if key in wanted}
+
+    def _with_room(self, call: Callable[[], T]) -> T:
+        """A call that needs memory; where it does not suffice once more, without what PyTorch keeps for later."""
+        try:
+            return call()
+        except torch.OutOfMemoryError:
+            pass  # leave the handler: its traceback holds tensors
+        torch.cuda.empty_cache()
+        return call()
 
     def _batches(self, job: Job) -> Batches:
         key = id(job.images), job.normalise
@@ -89,8 +106,15 @@ class CudaEngine:
     def next(self) -> Fit:
         """The next outcome. Launches one step of every job in turn until one has ended."""
         while self._running or self._waiting:
-            if starting := bool(self._waiting) and len(self._running) < TOGETHER:
-                self._start(self._waiting.pop(self._longest()))
+            if starting := bool(self._waiting) and len(self._running) < self._most:
+                job = self._waiting.pop(self._longest())
+                try:
+                    self._start(job)
+                except torch.OutOfMemoryError:
+                    if not self._running:
+                        return Fit(job, (), 0.0, PATH, too_large(job))
+                    self._most = len(self._running)  # it has to wait until one of them has ended
+                    self._waiting.append(job)
             idle = True
             for session in list(self._running):
                 for epoch in session.finished_epochs():
@@ -98,7 +122,7 @@ class CudaEngine:
                 if session.done:
                     self._running.remove(session)
                     return session.outcome()
-                while session.launch(capture=not starting):
+                while self._launch(session, capture=not starting):
                     idle = False
                     if not starting:  # else give the GPU all it can take, to work on while the next one is captured
                         break
@@ -108,6 +132,19 @@ class CudaEngine:
         with torch.cuda.device(self._device):  # where Triton launches, which does not look at its tensors
             result = train(job, self._device, self._on_epoch, Event())
         return Fit(job, result.losses, result.seconds, f"{result.path}: {reason}", result.error)
+
+    def _launch(self, session: Session, capture: bool) -> bool:
+        """Queue one training step; where there is no memory to capture it, this one model stops."""
+        try:
+            return self._with_room(lambda: session.launch(capture))
+        except torch.OutOfMemoryError:
+            session.fail(too_large(session.job))
+            return False
+
+
+def too_large(job: Job) -> str:
+    """The error for a model that does not fit."""
+    return f"{job.name} needs more memory than the GPU has free; try a smaller batch size or width."
 
 
 class Session:
@@ -149,8 +186,12 @@ class Session:
 
     @property
     def done(self) -> bool:
-        """All epochs are finished, or the loss is no number."""
+        """All epochs are finished, or it failed."""
         return bool(self._error) or self._finished == self.job.recipe.epochs
+
+    def fail(self, error: str) -> None:
+        """End it with an error."""
+        self._error = error
 
     def launch(self, capture: bool) -> bool:
         """Queue one training step, unless enough is queued; whether it did. Only with ``capture`` one of a new size."""

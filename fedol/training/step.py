@@ -70,12 +70,18 @@ class Step:
             with self._unchanged(), _no_waiting(), _no_drawing(self._next.device):
                 self._run(size)
             _TRIED.add(kind)
-        self._graphs[size] = torch.cuda.CUDAGraph()
-        self._graphs[size].capture_begin(pool=self._pool, capture_error_mode="thread_local")
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
         try:
             self._run(size)
+        except torch.OutOfMemoryError:
+            here = torch.cuda.current_stream(self._next.device)
+            self._side.wait_stream(here)  # a capture can only end when all its streams are together again
+            here.wait_stream(self._side)
+            raise
         finally:
-            self._graphs[size].capture_end()
+            graph.capture_end()
+        self._graphs[size] = graph
 
     def captured(self, size: int) -> bool:
         """Whether there is a graph for this size."""

@@ -1,0 +1,122 @@
+"""A card whose memory does not suffice, pretended: the engine's own decisions need no GPU."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fedol.training import Fit, Job, Normalisation, Recipe, cuda, predict
+from fedol.training.cuda import CudaEngine
+
+GREY = Normalisation((0.5,), (0.25,))
+
+
+def job(name: str, samples: int = 8) -> Job:
+    images = torch.zeros(samples, 1, 4, 4, dtype=torch.uint8)
+    return Job(name, nn.Linear(1, 1), images, torch.zeros(samples, dtype=torch.long), GREY, Recipe(2, 4))
+
+
+class Card:
+    """Room for so many sessions at once; each ends after some steps."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.held, self.most, self.captures = room, set[int](), 0, 0
+
+    def session(self, first: Job, batches: object, device: torch.device) -> "FakeSession":
+        return FakeSession(self, first)
+
+
+class FakeSession:
+    def __init__(self, card: Card, first: Job) -> None:
+        if len(card.held) >= card.room or "huge" in first.name:
+            raise torch.OutOfMemoryError
+        card.held.add(id(self))
+        card.captures += 1
+        card.most = max(card.most, len(card.held))
+        self._card, self._model, self.error = card, first.model, ""
+
+    def __del__(self) -> None:
+        if hasattr(self, "_card"):
+            self._card.held.discard(id(self))
+
+    def fits(self, job: Job) -> bool:
+        return job.model is self._model
+
+    def begin(self, job: Job) -> None:
+        self.job, self._steps = job, 5
+
+    @property
+    def done(self) -> bool:
+        return bool(self.error) or self._steps == 0
+
+    def finished_epochs(self) -> list[object]:
+        return []
+
+    def launch(self, capture: bool) -> bool:
+        if "remainder" in self.job.name and capture:
+            raise torch.OutOfMemoryError
+        self._steps -= 1
+        return not self.done
+
+    def fail(self, error: str) -> None:
+        self.error = error
+
+    def outcome(self) -> Fit:
+        return Fit(self.job, (), 0.0, cuda.PATH, self.error or None)
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> Card:
+    card = Card(room=3)
+    monkeypatch.setattr(cuda, "Session", card.session)
+    monkeypatch.setattr(CudaEngine, "_batches", lambda self, job: None)
+    return card
+
+
+def train(jobs: list[Job]) -> tuple[CudaEngine, dict[str, Fit]]:
+    engine = CudaEngine(torch.device("cpu"), lambda epoch: None)
+    for each in jobs:
+        engine.submit(each)
+    return engine, {fit.job.name: fit for fit in (engine.next() for _ in jobs)}
+
+
+def test_jobs_wait_for_memory_and_all_train(card: Card) -> None:
+    _, fits = train([job(f"client {k}") for k in range(10)])
+    assert len(fits) == 10 and not any(fit.error for fit in fits.values())
+    assert card.most == card.room
+
+
+@pytest.mark.parametrize("name", ["huge", "remainder"])
+def test_one_that_never_fits_stops_alone(card: Card, name: str) -> None:
+    _, fits = train([job(f"client {k}") for k in range(4)] + [job(name)])
+    assert fits[name].error == f"{name} needs more memory than the GPU has free; try a smaller batch size or width."
+    assert not any(fits[f"client {k}"].error for k in range(4))
+
+
+def test_a_graph_is_kept_for_the_models_next_job_and_for_nothing_else(card: Card) -> None:
+    engine, _ = train([job("one"), job("two")])
+    first = job("three")
+    for each in (first, first):  # as a server's iterations: the next job comes when the last one has ended
+        engine.submit(each)
+        engine.next()
+    assert card.captures == 3 and len(card.held) == 1
+
+
+def test_predictions_take_smaller_batches_where_memory_is_short() -> None:
+    sizes: list[int] = []
+
+    class Hungry(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            sizes.append(len(x))
+            if len(x) > 30:
+                raise torch.OutOfMemoryError
+            return x.flatten(1)
+
+    def run(model: nn.Module) -> Tensor:
+        return predict(model, images, GREY, torch.device("cpu"), batch=100)
+
+    images = torch.randint(256, (100, 1, 2, 2), dtype=torch.uint8)
+    flat: Callable[[], nn.Module] = nn.Flatten
+    assert torch.equal(run(Hungry()), run(flat()))
+    assert sizes == [100, 50, 25, 25, 25, 25]

@@ -74,6 +74,7 @@ class RunConfig(Settings):
     schedule: str = "constant"  # of the learning rate, for clients and server: constant, cosine or one-cycle
     patch: str = "none"  # in the server's images: none, cutout or cutmix
     average: float = 0.0  # decay of the running average of the server's weights; 0: the last weights count
+    weight_decay: float = 0.0  # of the server's weights (AdamW)
     development: int = 0  # labeled images taken from the private ones to be the test set, while methods are developed
     seed: int = 0
     device: str = "auto"
@@ -116,7 +117,9 @@ class RunConfig(Settings):
     def distillation(self) -> Distillation:
         """How the server learns."""
         epochs = self.epochs if self.server_epochs is None else self.server_epochs
-        recipe = replace(self.recipe, epochs=epochs, patch=self.patch, average=self.average)
+        recipe = replace(
+            self.recipe, epochs=epochs, patch=self.patch, average=self.average, weight_decay=self.weight_decay
+        )
         defence = Defence.parse(self.defence)
         return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe, defence)
 
@@ -138,7 +141,7 @@ _WORDS = ("dataset", "data_dir", "partition", "method", "defence", "schedule", "
 _NUMBERS: dict[str, Any] = {
     **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "development", "seed"), int),
     "server_epochs": int | None,
-    **dict.fromkeys(("tau", "rho", "rho_step", "mu", "lr", "average"), int | float),
+    **dict.fromkeys(("tau", "rho", "rho_step", "mu", "lr", "average", "weight_decay"), int | float),
 }
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -54,7 +54,7 @@ class Cell:
         plan = self.config.distillation
         if self.method in METHODS or self.method == CEILING:
             found |= {"server_model": _names(self.config)["server_model"], "server_epochs": plan.recipe.epochs}
-            found |= _switched_on(self.config, "patch", "average", "defence")
+            found |= _switched_on(self.config, "patch", "average", "weight_decay", "defence")
         if self.method in ITERATED:
             tau = 0.0 if self.method == "fedol-tau0" else plan.tau
             found |= {"iterations": plan.iterations, "tau": tau}

@@ -110,7 +110,10 @@ class Bench:
 
     def _flops(self) -> dict[int, float]:
         """What training on one image costs, by a model's number of parameters."""
-        here, config = self._scenario, self.spec.config
-        models = {*map(config.client_model, range(config.clients)), config.server_model, config.parameter_model}
-        architectures = [here.architecture(model) for model in models]
-        return {parameter_count(a.build()): work.TRAINING * float(work.forward_flops(a)) for a in architectures}
+        found = {}
+        for config, _ in self.spec.variants:
+            models = {*map(config.client_model, range(config.clients)), config.server_model, config.parameter_model}
+            for architecture in map(self._scenario.under(config).architecture, models):
+                count = parameter_count(architecture.build())
+                found[count] = work.TRAINING * float(work.forward_flops(architecture))
+        return found

@@ -14,16 +14,16 @@ from fedol.methods import ITERATED, METHODS, names
 
 KINDS = ("one-round", "rounds")
 PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # the paper's
+DATA = ("dataset", "data_dir", "public", "clients", "development", "partition", "seed", "device")  # all variants share
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One benchmark: methods × partitions × seeds under one configuration."""
+    """One benchmark: methods × partitions × seeds under one configuration, or under the variants of an ablation."""
 
     kind: str
-    config: RunConfig
+    variants: tuple[tuple[RunConfig, tuple[str, ...]], ...]  # settings and the methods under them; mostly one
     partitions: tuple[str, ...] = PARTITIONS
-    methods: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0,)
     rounds: int = 15
     feedback_epochs: int = 20
@@ -32,22 +32,29 @@ class Spec:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Spec:
-        """Read ``{"kind", "preset", "settings", "partitions", "methods", "seeds", ...}``; all but the kind optional."""
+        """Read ``{"kind", "preset", "settings", "partitions", "methods", "seeds", ...}``; all but the kind optional.
+
+        ``variants``, a list of ``{"settings", "methods"}``, are computed side by side, each with its changes.
+        """
         values = dict(values)
         kind = values.pop("kind", None)
         if kind not in KINDS:
             raise unknown("benchmark", str(kind), KINDS)
-        config = configure(values.pop("preset", "paper"), overrides=values.pop("settings", {}))
-        known = ("partitions", "methods", "seeds", "rounds", "feedback_epochs", "feedback", "equal_compute")
+        preset, settings = values.pop("preset", "paper"), values.pop("settings", {})
+        known = ("variants", "partitions", "methods", "seeds", "rounds", "feedback_epochs", "feedback", "equal_compute")
         for name in values:
             if name not in known:
                 raise unknown("entry of a benchmark", name, known)
         equal = bool(values.get("equal_compute", False))
+        variants = []
+        for variant in values.get("variants", [{}]):
+            changes, methods = _variant(variant)
+            config = configure(preset, overrides={**settings, **changes})
+            variants.append((config, tuple(_methods(kind, methods or values.get("methods", "all"), equal))))
         spec = cls(
             kind,
-            config,
+            tuple(variants),
             partitions=tuple(_listed(values.get("partitions", PARTITIONS))),
-            methods=tuple(_methods(kind, values.get("methods", "all"), equal)),
             seeds=tuple(_seeds(values.get("seeds", 1))),
             rounds=int(values.get("rounds", 15)),
             feedback_epochs=int(values.get("feedback_epochs", 20)),
@@ -56,7 +63,7 @@ class Spec:
         )
         for partition in spec.partitions:
             parse(partition)
-        if not (spec.partitions and spec.methods and spec.seeds):
+        if not (spec.partitions and spec.seeds and spec.cells()):
             raise InputError("There is nothing to compute: a benchmark needs at least one partition, method and seed.")
         if kind == "rounds" and spec.rounds < 2:
             raise InputError(f"rounds must be at least 2, but is {spec.rounds}; one round is `fedol bench one-round`.")
@@ -66,13 +73,19 @@ class Spec:
             raise unknown("feedback", spec.feedback, FEEDBACKS)
         return spec
 
+    @property
+    def config(self) -> RunConfig:
+        """What the first variant, and the data of all, are made of."""
+        return self.variants[0][0]
+
     def cells(self) -> list[Cell]:
         """All cells, one seed after the other, so that the whole table exists once before it is repeated."""
         return [
-            self._cell(method, replace(self.config, partition=partition, seed=seed))
+            self._cell(method, replace(config, partition=partition, seed=seed))
             for seed in self.seeds
             for partition in self.partitions
-            for method in self.methods
+            for config, methods in self.variants
+            for method in methods
         ]
 
     def groups(self) -> list[list[Cell]]:
@@ -100,6 +113,18 @@ def _methods(kind: str, wanted: str | Iterable[str], equal: bool) -> list[str]:
         if name not in known:
             raise unknown("method", name, known)
     return list(dict.fromkeys(SAME.get(name, name) for name in listed))
+
+
+def _variant(values: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Its settings and methods."""
+    for name in values:
+        if name not in ("settings", "methods"):
+            raise unknown("entry of a variant", name, ("settings", "methods"))
+    settings = dict(values.get("settings", {}))
+    for name in settings:
+        if name in DATA:
+            raise InputError(f"Variants are compared on the same data, so '{name}' cannot differ between them.")
+    return settings, values.get("methods")
 
 
 def _seeds(wanted: int | str | Iterable[int]) -> list[int]:

@@ -63,6 +63,7 @@ def label(settings: dict[str, Any]) -> str:
         details.append(f"μ = {settings['mu']:g}")
     details += [str(settings["patch"])] if "patch" in settings else []
     details += [f"averaged at {settings['average']:g}"] if "average" in settings else []
+    details += [f"weight decay {settings['weight_decay']:g}"] if "weight_decay" in settings else []
     return names.get(method, title(method)) + (f" ({', '.join(details)})" if details else "")
 
 
@@ -101,10 +102,10 @@ def _belongs(cell: Result, key: tuple[Any, ...]) -> bool:
     return all(settings.get(name) == value for name, value in zip(SHARED, key, strict=True) if name not in absent)
 
 
-def _place(cell: Result) -> tuple[int, str, int, int]:
-    method = cell["method"]
+def _place(cell: Result) -> tuple[int, str, int, str, int]:
+    method, settings = cell["method"], cell["settings"]
     known = ORDER.index(method) if method in ORDER else len(ORDER)
-    return known, method, cell["settings"].get("server_epochs", 0), cell["seed"]
+    return known, method, settings.get("server_epochs", 0), label(settings), cell["seed"]
 
 
 def rank(partition: str) -> tuple[int, float, str]:

@@ -44,7 +44,8 @@ def feedback_work(cell: Cell, scenario: Scenario) -> float:
     """FLOPs of all clients' training on the server's feedback in one round."""
     if cell.method not in METHODS:
         return 0.0
-    flops = sum(forward_flops(scenario.client(k)) for k in range(cell.config.clients))
+    own = scenario.under(cell.config)
+    flops = sum(forward_flops(own.client(k)) for k in range(cell.config.clients))
     return float(TRAINING * flops * cell.config.public * cell.feedback_epochs)
 
 
@@ -54,7 +55,7 @@ def server_work(cell: Cell, scenario: Scenario) -> float:
         return 0.0
     plan = cell.config.distillation
     epochs = plan.recipe.epochs * (plan.iterations if cell.method in ITERATED else 1)
-    return float(TRAINING * forward_flops(scenario.server) * cell.config.public * epochs)
+    return float(TRAINING * forward_flops(scenario.under(cell.config).server) * cell.config.public * epochs)
 
 
 def client_predictions(cell: Cell, scenario: Scenario) -> float:
@@ -69,6 +70,6 @@ def server_predictions(cell: Cell, scenario: Scenario) -> float:
     if cell.method in (LOCAL, ENSEMBLE):
         return 0.0 if cell.method == LOCAL else cell.config.clients * client_predictions(cell, scenario)
     times = (cell.config.iterations if cell.method in ITERATED else 1) + 1
-    server = forward_flops(scenario.server) * (cell.config.public + len(scenario.dataset.test))
+    server = forward_flops(scenario.under(cell.config).server) * (cell.config.public + len(scenario.dataset.test))
     later = (cell.rounds - 1) * (cell.config.clients * client_predictions(cell, scenario) + server)
     return times * server + later

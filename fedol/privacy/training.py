@@ -50,7 +50,7 @@ def fit_private(
         raise InputError("A private training has neither augmentation nor schedule; leave these options out.")
     if budget.delta * len(job.images) > 1:
         raise InputError(f"--dp-delta {budget.delta:g} is no protection for {len(job.images):,} examples; take less.")
-    optimiser = torch.optim.Adam(model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
     data = TensorDataset(job.normalise(job.images), job.targets)
     draws, noise = torch.Generator(), torch.Generator(device)
     for secret in (draws, noise):  # not from the run's seed: whoever knows the noise can subtract it

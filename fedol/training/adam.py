@@ -1,7 +1,7 @@
 """Adam, by PyTorch's fused kernel without the optimiser class around it.
 
-``torch.optim.Adam`` computes the same bits with the same kernel, but its first use imports PyTorch's compiler, which
-takes seconds, and for a small model its bookkeeping takes longer than the update.
+``torch.optim.AdamW`` (``Adam``, where no weight decays) computes the same bits with the same kernel, but its first use
+imports PyTorch's compiler, which takes seconds, and for a small model its bookkeeping takes longer than the update.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ Moments = Mapping[str, Mapping[str, Tensor]]
 
 
 class Adam:
-    """Adam over some parameters, with L2 weight decay. ``lr`` may be a tensor, which a CUDA graph then reads.
+    """Adam over some parameters; weights decay by themselves, not through the gradient (AdamW).
+
+    ``lr`` may be a tensor, which a CUDA graph then reads.
 
     ``piece``: the kernel gives 65,536 elements to one multiprocessor, so that a small model in one long tensor would
     keep few of them busy; it is told of a tensor every so many elements instead.
@@ -46,7 +48,7 @@ class Adam:
         if self._piece is not None:
             live = [piece for tensors in live for piece in _cut(self._piece, *tensors)]
         values, gradients, steps, first, second = (list(column) for column in zip(*live, strict=True))
-        torch._fused_adam_(
+        torch._fused_adamw_(
             values, gradients, first, second, [], steps,
             lr=self.lr, beta1=0.9, beta2=0.999, weight_decay=self._decay, eps=1e-8, amsgrad=False, maximize=False,
         )  # fmt: skip

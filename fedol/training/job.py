@@ -31,7 +31,7 @@ class Recipe:
     epochs: int = 50
     batch_size: int = 64
     lr: float = 1e-3
-    weight_decay: float = 0.0  # L2, added to the gradient as Adam does
+    weight_decay: float = 0.0  # AdamW's: a step takes this share of each weight, times the learning rate
     augment: bool = False  # random flip and reflect-padded crop, per sample
     patch: str = "none"  # cutout: a grey square in every image; cutmix: in half of them a box of another one
     schedule: str = "constant"  # of the learning rate: cosine falls to 0; one-cycle rises first, for a fifth of the way
@@ -51,6 +51,8 @@ class Recipe:
             raise unknown("patch", str(self.patch), PATCHES)
         if self.schedule not in SCHEDULES:
             raise unknown("schedule", str(self.schedule), SCHEDULES)
+        if not 0 <= self.weight_decay < float("inf"):
+            raise InputError(f"weight_decay must be a finite number of at least 0, but is {self.weight_decay}.")
         if not 0 <= self.average < 1:
             raise InputError(f"average must lie in [0, 1), but is {self.average}.")
 

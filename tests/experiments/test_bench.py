@@ -255,6 +255,15 @@ def test_no_more_groups_begin_than_end_in_time(tmp_path, monkeypatch):
     assert bench._in_time(plans, time.monotonic(), least=1) == plans[:1] and bench._in_time(plans, None, 0) == plans
 
 
+def test_variants_share_clients_and_stand_in_one_table(tmp_path):
+    progress = Silent()
+    variants = [{}, {"settings": {"patch": "cutout"}}, {"settings": {"server_epochs": 2}}]
+    assert run(tmp_path, progress, methods="feddf", variants=variants)["finished"] == 3
+    assert sum(name.startswith("client") for name in progress.jobs) == TINY["clients"]
+    (sheet,) = report(tmp_path)[0]
+    assert [row[0] for row in sheet.rows] == ["FedDF (1 epochs)", "FedDF (1 epochs, cutout)", "FedDF (2 epochs)"]
+
+
 def test_a_method_that_fails_is_reported_and_stops_no_other(tmp_path):
     summary = run(
         tmp_path, methods="local,feddf,fedavg", settings={**TINY, "parameter_model": "tests.experiments.bad:NaN"}

@@ -100,13 +100,25 @@ def test_a_benchmark_goes_seed_by_seed():
     ]
     assert len(spec.groups()) == 4
     assert Spec.from_json({"kind": "one-round", "seeds": "1,2"}).seeds == (1, 2)
-    assert Spec.from_json({"kind": "one-round"}).methods == tuple(ONE_ROUND)
+    assert [cell.method for cell in Spec.from_json({"kind": "one-round"}).groups()[0]] == ONE_ROUND
 
 
 def test_what_is_named_twice_is_computed_once():
     twice = {"partitions": "iid,iid", "seeds": "1,1", "methods": "feddf,feddf,mixture,fedhkt-k"}
     cells = Spec.from_json({"kind": "one-round", **twice}).cells()
     assert [cell.method for cell in cells] == ["feddf", "fedhkt-k"]
+
+
+def test_an_ablation_is_variants_side_by_side_on_the_same_data():
+    variants = [{}, {"settings": {"patch": "none"}}, {"settings": {"epochs": 5}, "methods": "ensemble"}]
+    values = {"kind": "one-round", "preset": "best", "partitions": "iid", "methods": "pooled", "variants": variants}
+    (group,) = Spec.from_json(values).groups()
+    assert [(cell.method, cell.config.patch, cell.config.epochs) for cell in group] == [
+        ("pooled", "cutmix", 100),
+        ("pooled", "none", 100),
+        ("ensemble", "cutmix", 5),
+    ]
+    assert group[0].clients == group[1].clients != group[2].clients
 
 
 def test_equal_compute_gives_one_pass_methods_fedols_epochs():
@@ -127,6 +139,12 @@ def test_rounds_have_fedol_as_one_round():
     ("values", "words"),
     [
         ({}, "no benchmark"),
+        (
+            {"kind": "one-round", "variants": [{"settings": {"public": 9}}]},
+            "on the same data, so 'public' cannot differ",
+        ),
+        ({"kind": "one-round", "variants": [{"patch": "none"}]}, "no entry of a variant 'patch'"),
+        ({"kind": "one-round", "variants": []}, "nothing to compute"),
         ({"kind": "two-round"}, "did you mean 'one-round'"),
         ({"kind": "one-round", "methods": "feddff"}, "did you mean 'feddf"),
         ({"kind": "one-round", "partitions": "dirichlet"}, "did you mean"),

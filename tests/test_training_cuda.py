@@ -140,6 +140,7 @@ INGREDIENTS = {
     "cutout": {"patch": "cutout"},
     "cutmix": {"patch": "cutmix"},
     "average": {"average": 0.9},
+    "decay": {"weight_decay": 10.0},
     "all": {"augment": True, "patch": "cutmix", "schedule": "one-cycle", "average": 0.9},
 }
 

@@ -86,8 +86,9 @@ def _one_round(table: dict[str, Any], number: int) -> Sheet:
                 words += ["", ""] if entry is None else [_paper(entry), _signed(entry["difference"])]
         rows.append(words)
     several = "n seeds (no ± where n = 1)" if len(counts) > 1 else f"n = {next(iter(counts))} seeds"
+    over = "n = 1 seed" if counts == {1} else f"mean ± standard deviation over {several}"
     note = (
-        f"Test accuracy in %, {'n = 1 seed' if counts == {1} else f'mean ± standard deviation over {several}'}"
+        f"{measure(table['settings'])} in %, {over}"
         + ("; the paper's beside it; the difference in points" if beside else "")
         + ". The number of epochs is the server's."
     )
@@ -148,10 +149,19 @@ def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
 
 def settings_in_words(settings: dict[str, Any]) -> str:
     """What all cells of a table share."""
-    return (
-        f"{settings['dataset']}, width {settings['width']}, {settings['clients']} clients, "
-        f"{settings['public']:,} public samples, {settings['epochs']} epoch{'s' if settings['epochs'] != 1 else ''}"
-    )
+    words = [
+        f"{settings['dataset']}, width {settings['width']}, {settings['clients']} clients",
+        f"{settings['public']:,} public samples, {settings['epochs']} epoch{'s' if settings['epochs'] != 1 else ''}",
+    ]
+    words += ["flips and crops"] if settings.get("augment") else []
+    words += [f"{settings['schedule']} schedule"] if settings.get("schedule") else []
+    return ", ".join(words)
+
+
+def measure(settings: dict[str, Any]) -> str:
+    """What the accuracies of a table are of."""
+    held_out = settings["development"]
+    return f"Accuracy on {held_out:,} images held out of the private ones" if held_out else "Test accuracy"
 
 
 def _big(value: float) -> str:

@@ -79,7 +79,8 @@ def _row(cells: list[Result], partitions: list[str]) -> dict[str, Any]:
         entry["target_accuracy"] = summary_statistics(taught)["mean"] if taught else None
         spreads = [cell["over_clients"]["std"] for cell in here if "over_clients" in cell]
         entry["over_clients"] = None if not spreads or None in spreads else summary_statistics(spreads)["mean"]
-        theirs = paper.one_round(cells[0]["settings"]["dataset"], partition, method) if plain else None
+        comparable = plain and not cells[0]["settings"].get("development")  # theirs are on the test set
+        theirs = paper.one_round(cells[0]["settings"]["dataset"], partition, method) if comparable else None
         entry["paper"] = theirs and {"mean": theirs[0], "std": theirs[1]}
         entry["difference"] = theirs and entry["mean"] - theirs[0]
         entry["files"] = [cell["file"] for cell in here if "file" in cell]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fedol.experiments.report import collect, cost_sheet, settings_in_words
+from fedol.experiments.report import collect, cost_sheet, measure, settings_in_words
 from fedol.experiments.store import BenchFolder
 from fedol.report.cell_view import cell_view
 from fedol.report.rounds_chart import rounds_chart
@@ -17,7 +17,12 @@ def bench_view(folder: Path) -> dict[str, Any]:
     """The values of ``templates/bench.html``."""
     numbers = collect(folder)
     tables = [
-        {**table, "words": settings_in_words(table["settings"]), "beside": _beside(table)}
+        {
+            **table,
+            "words": settings_in_words(table["settings"]),
+            "measure": measure(table["settings"]),
+            "beside": _beside(table),
+        }
         for table in numbers["one_round"]
     ]
     panels = [

@@ -264,6 +264,19 @@ def test_variants_share_clients_and_stand_in_one_table(tmp_path):
     assert [row[0] for row in sheet.rows] == ["FedDF (1 epochs)", "FedDF (1 epochs, cutout)", "FedDF (2 epochs)"]
 
 
+def test_a_development_table_says_so_and_has_no_paper_beside_it(tmp_path):
+    # the paper has numbers for this dataset, partition and method; only the held-out images are not its test set
+    run(tmp_path, methods="feddf", settings={**TINY, "development": 50, "augment": True, "schedule": "cosine"})
+    (cell,) = (tmp_path / "cells").iterdir()
+    for held_out, measure, columns in ((50, "Accuracy on 50 images held out", 2), (0, "Test accuracy in %", 4)):
+        result = json.loads(cell.read_text())
+        result["settings"] |= {"dataset": "cifar100", "partition": "classes:20", "development": held_out}
+        cell.write_text(json.dumps(result))
+        (sheet,) = report(tmp_path)[0]
+        assert sheet.note.startswith(measure) and len(sheet.columns) == columns
+        assert sheet.title.endswith("1 epoch, flips and crops, cosine schedule")
+
+
 def test_a_method_that_fails_is_reported_and_stops_no_other(tmp_path):
     summary = run(
         tmp_path, methods="local,feddf,fedavg", settings={**TINY, "parameter_model": "tests.experiments.bad:NaN"}

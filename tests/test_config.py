@@ -72,12 +72,16 @@ def test_every_setting_counts_in_the_hash() -> None:
 
 
 def test_training_settings_reach_client_and_server() -> None:
-    config = configure("best", overrides={"average": 0.5})
+    config = configure("best", overrides={"average": 0.5, "weight_decay": 0.1})
     assert (config.recipe.augment, config.recipe.schedule, config.recipe.epochs) == (True, "cosine", 100)
-    assert (config.recipe.patch, config.recipe.average) == ("none", 0.0)  # the server's alone
+    assert (config.recipe.patch, config.recipe.average, config.recipe.weight_decay) == (
+        "none",
+        0.0,
+        0.0,
+    )  # the server's
     server = config.distillation.recipe
-    assert (server.augment, server.schedule, server.epochs) == (True, "cosine", 300)
-    assert (server.patch, server.average) == ("cutmix", 0.5)
+    assert (server.augment, server.schedule, server.epochs) == (True, "cosine", 200)
+    assert (server.patch, server.average, server.weight_decay) == ("cutmix", 0.5, 0.1)
 
 
 def test_quick_and_paper_train_as_the_paper_does() -> None:

@@ -154,7 +154,8 @@ def settings_in_words(settings: dict[str, Any]) -> str:
         f"{settings['public']:,} public samples, {settings['epochs']} epoch{'s' if settings['epochs'] != 1 else ''}",
     ]
     words += ["flips and crops"] if settings.get("augment") else []
-    words += [f"{settings['schedule']} schedule"] if settings.get("schedule") else []
+    schedule = settings.get("schedule") or "constant"
+    words += [] if schedule == "constant" else [f"{schedule} schedule"]
     return ", ".join(words)
 
 

@@ -95,7 +95,7 @@ def main() -> None:
     )
     if options.json:
         settings = {"models": MODELS, "model": "resnet20", "batch": BATCH, "device": torch.cuda.get_device_name()}
-        write(options.json, seed=0, settings=settings, results=results)
+        write(options.json, seed=0, settings=settings, results=results, device=torch.device("cuda"))
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def main() -> None:
             print(results[-1], flush=True)
             if options.json:  # after every line: a lease may end before the last one
                 settings = {"device": torch.cuda.get_device_name(), "batch": BATCH}
-                write(options.json, seed=SEED, settings=settings, results=results)
+                write(options.json, seed=SEED, settings=settings, results=results, device=torch.device("cuda"))
     rows = [[r["work"], r["variant"], f"{r['ms_per_step']:.3f}"] for r in results]
     table(["work", "variant", "ms per step and model"], rows)
 

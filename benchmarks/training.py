@@ -218,7 +218,7 @@ def main() -> None:
             if options.json:  # after every work: a lease may end before the last one
                 name = torch.cuda.get_device_name() if cuda else "cpu"
                 settings = {"device": name, "epochs": epochs, "repeats": len(turns), "ceilings": limits}
-                write(options.json, seed=SEED, settings=settings, results=results)
+                write(options.json, seed=SEED, settings=settings, results=results, device=device)
     table(
         ["width", "work", "version", "time", "images/s all in", "ratio", "images/s steady", "ratio", "of matrix rate"],
         [

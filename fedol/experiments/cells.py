@@ -77,6 +77,8 @@ class Cell:
         models = [_names(config)["parameter_model"]] if kind == "weights" else _names(config)["client_models"]
         found = {**_data(config), "partition": config.partition, "clients": config.clients, "epochs": config.epochs}
         found |= {"sends": kind, "client_models": models}
+        if kind == "predictions":
+            found |= _switched_on(config, "codec")
         if kind == "weights" and PARAMETER_METHODS[self.method].proximal:
             found["mu"] = config.mu
         return found

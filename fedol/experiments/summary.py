@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from fedol.codecs import DEFAULT
 from fedol.evaluation import summary_statistics
 from fedol.experiments import paper
 from fedol.experiments.cells import CEILING, ENSEMBLE, ONE_ROUND, Cell
@@ -31,7 +32,8 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
         partitions = sorted(
             {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}, key=rank
         )
-        body = [_row(row, partitions) for row in alike(mine).values()]
+        codecs = {_codec(cell["settings"]) for cell in mine if cell["settings"].get("sends") == "predictions"}
+        body = [_row(row, partitions, name_codec=len(codecs) > 1) for row in alike(mine).values()]
         found.append({"settings": dict(zip(SHARED, key, strict=True)), "partitions": partitions, "rows": body})
     return found
 
@@ -45,7 +47,7 @@ def alike(cells: list[Result], but: tuple[str, ...] = ()) -> dict[str, list[Resu
     return groups
 
 
-def label(settings: dict[str, Any]) -> str:
+def label(settings: dict[str, Any], name_codec: bool = False) -> str:
     """A row's name: the method, and what else distinguishes it."""
     method, details = settings["method"], []
     names = {ENSEMBLE: "Ensemble of the clients", CEILING: "Server on true public labels"}
@@ -64,10 +66,16 @@ def label(settings: dict[str, Any]) -> str:
     details += [str(settings["patch"])] if "patch" in settings else []
     details += [f"averaged at {settings['average']:g}"] if "average" in settings else []
     details += [f"weight decay {settings['weight_decay']:g}"] if "weight_decay" in settings else []
+    details += [_codec(settings)] if name_codec and settings.get("sends") == "predictions" else []
     return names.get(method, title(method)) + (f" ({', '.join(details)})" if details else "")
 
 
-def _row(cells: list[Result], partitions: list[str]) -> dict[str, Any]:
+def _codec(settings: dict[str, Any]) -> str:
+    """Of the uploads; the default is not written down."""
+    return str(settings.get("codec", DEFAULT))
+
+
+def _row(cells: list[Result], partitions: list[str], name_codec: bool) -> dict[str, Any]:
     method, row = cells[0]["method"], {}
     plain = cells[0]["settings"].get("server_epochs") in (None, cells[0]["settings"].get("epochs"))
     for partition in partitions:
@@ -85,7 +93,12 @@ def _row(cells: list[Result], partitions: list[str]) -> dict[str, Any]:
         entry["difference"] = theirs and entry["mean"] - theirs[0]
         entry["files"] = [cell["file"] for cell in here if "file" in cell]
         row[partition] = entry
-    return {"label": label(cells[0]["settings"]), "method": method, "settings": _own(cells[0]), "cells": row}
+    return {
+        "label": label(cells[0]["settings"], name_codec),
+        "method": method,
+        "settings": _own(cells[0]),
+        "cells": row,
+    }
 
 
 def _own(cell: Result) -> dict[str, Any]:

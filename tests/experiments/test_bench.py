@@ -264,6 +264,14 @@ def test_variants_share_clients_and_stand_in_one_table(tmp_path):
     assert [row[0] for row in sheet.rows] == ["FedDF (1 epochs)", "FedDF (1 epochs, cutout)", "FedDF (2 epochs)"]
 
 
+def test_codecs_are_rows_of_their_own_and_named_where_there_are_several(tmp_path):
+    run(tmp_path, methods="feddf,fedavg")
+    assert [row[0] for row in report(tmp_path)[0][0].rows] == ["FedAvg", "FedDF (1 epochs)"]
+    run(tmp_path, methods="feddf", settings={**TINY, "codec": "q7c60+zstd"})
+    labels = ["FedAvg", "FedDF (1 epochs, float32)", "FedDF (1 epochs, q7c60+zstd)"]
+    assert sorted(row[0] for row in report(tmp_path)[0][0].rows) == labels
+
+
 def test_a_development_table_says_so_and_has_no_paper_beside_it(tmp_path):
     # the paper has numbers for this dataset, partition and method; only the held-out images are not its test set
     run(tmp_path, methods="feddf", settings={**TINY, "development": 50, "augment": True, "schedule": "cosine"})

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from fedol.codecs import DEFAULT
 from fedol.config import configure
 from fedol.data import load
 from fedol.errors import InputError
@@ -52,6 +53,10 @@ def cell(method, **changes):
         ("feddf", {"patch": "cutmix"}, True),
         ("feddf", {"average": 0.9}, True),
         ("local", {"patch": "cutmix", "average": 0.9}, False),  # the server's
+        ("feddf", {"weight_decay": 0.1}, True),
+        ("feddf", {"codec": "float16"}, True),
+        ("fedavg", {"codec": "float16"}, False),  # it sends weights
+        ("fedkt", {"codec": "float16"}, False),  # and labels
     ],
 )
 def test_only_what_matters_enters_the_hash(method, change, matters):
@@ -65,7 +70,7 @@ def test_servers_trained_otherwise_share_their_clients():
 
 
 def test_settings_that_were_added_later_change_no_earlier_hash():
-    assert cell("fedol").hash == HASH_BEFORE_THEM
+    assert cell("fedol", codec=DEFAULT).hash == HASH_BEFORE_THEM
 
 
 def test_knowledge_methods_share_their_clients_and_others_have_their_own():

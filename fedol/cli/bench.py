@@ -253,8 +253,9 @@ def _page(out: Path, quiet: bool = False) -> None:
 
 
 def _print(sheets: Any) -> None:
-    from fedol.report.bench import sheet_table
+    from fedol.report.bench import sheet_tables
 
     console = Console()
     for sheet in sheets:
-        console.print(sheet_table(sheet))
+        for table in sheet_tables(sheet, console.width):
+            console.print(table)

@@ -15,6 +15,8 @@ from fedol.files import read_json, write_atomically, write_json
 from fedol.methods import title
 from fedol.watching import watched
 
+BESIDE = ("paper", "difference")  # columns that belong to the one before them
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -75,7 +77,7 @@ def _one_round(table: dict[str, Any], number: int) -> Sheet:
     counts = {entry["n"] for _, entry in entries}
     columns = [""]
     for partition in table["partitions"]:
-        columns += [partition, *(["paper", "difference"] if partition in beside else [])]
+        columns += [partition, *(BESIDE if partition in beside else ())]
     rows = []
     for row in table["rows"]:
         words = [row["label"]]

@@ -10,16 +10,38 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from fedol.experiments.progress import Progress, clock
-from fedol.experiments.report import Sheet
+from fedol.experiments.report import BESIDE, Sheet
+
+LABEL = 26  # the most that the first column takes; its words wrap
 
 
-def sheet_table(sheet: Sheet) -> Table:
-    """A sheet for the terminal."""
-    table = Table(title=sheet.title, caption=sheet.note or None)
-    for number, column in enumerate(sheet.columns):
-        table.add_column(column, justify="right" if number else "left", min_width=None if number else 12)
+def sheet_tables(sheet: Sheet, width: int) -> list[Table]:
+    """A sheet for a terminal so wide: below each other what does not fit beside each other, for no number is cut."""
+    wide = [max(map(len, column)) + 3 for column in zip(sheet.columns, *sheet.rows, strict=True)]
+    groups: list[list[int]] = []
+    for number, column in enumerate(sheet.columns[1:], 1):
+        if column in BESIDE:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    room = width - min(wide[0], LABEL) - 1
+    parts = [groups[0]]
+    for group in groups[1:]:
+        if sum(wide[number] for number in [*parts[-1], *group]) <= room:
+            parts[-1] = [*parts[-1], *group]
+        else:
+            parts.append(group)
+    return [_table(sheet, part, part is parts[0], part is parts[-1]) for part in parts]
+
+
+def _table(sheet: Sheet, columns: list[int], first: bool, last: bool) -> Table:
+    """Some columns of a sheet; the first of its tables has the title, the last one the note."""
+    table = Table(title=sheet.title if first else None, caption=sheet.note if last else None)
+    table.add_column(sheet.columns[0], min_width=12)
+    for number in columns:
+        table.add_column(sheet.columns[number], justify="right", no_wrap=True)
     for row in sheet.rows:
-        table.add_row(*row)
+        table.add_row(row[0], *(row[number] for number in columns))
     return table
 
 

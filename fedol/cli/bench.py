@@ -24,7 +24,7 @@ Out = Annotated[
 Partitions = Annotated[str | None, typer.Option(help="Partitions with commas; the default is the paper's four.")]
 Methods = Annotated[str, typer.Option(help="'all', or names with commas.")]
 Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 3 is 0,1,2.")]
-Preset = Annotated[str, typer.Option(help="paper or quick.")]
+Preset = Annotated[str, typer.Option(help="paper, best or quick.")]
 Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]
 Epochs = Annotated[int | None, typer.Option(help="Epochs of every training.")]
 ServerEpochs = Annotated[int | None, typer.Option(help="Epochs of each server iteration, if not as many.")]
@@ -41,7 +41,7 @@ SideBySide = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be computed and about how long it takes.")]
 SpecFile = Annotated[
-    Path | None, typer.Option("--spec", help="Only write the benchmark to this file, for fedol.experiments.worker.")
+    Path | None, typer.Option("--spec", help="Only write the benchmark to this file, for `fedol bench run`.")
 ]
 NOT_SETTINGS = ["partitions", "methods", "seeds", "preset", "out", "time_limit", "dry_run", "spec", "quiet", "as_json"]
 NOT_SETTINGS += ["equal_compute", "rounds", "feedback_epochs", "feedback", "side_by_side"]
@@ -128,6 +128,28 @@ def rounds(
         quiet,
         as_json,
     )
+
+
+@bench.command("run")
+def run_file(
+    file: Annotated[Path, typer.Argument(help="A benchmark as JSON, as --spec writes it; 'variants' are an ablation.")],
+    out: Out = Path("bench"),
+    data_dir: DataDir = None,
+    device: Device = None,
+    time_limit: TimeLimit = None,
+    side_by_side: SideBySide = 1,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """A benchmark from a file: what --spec wrote, or an ablation, whose variants train side by side.
+
+    Example: fedol bench run results/specs/9-dev64.json --data-dir DATA --out bench
+    """
+    from fedol.experiments.worker import read_values
+
+    values = read_values(file, data_dir=data_dir, device=device)
+    _run(values, out, time_limit, side_by_side, dry_run, None, quiet, as_json)
 
 
 @bench.command()

@@ -17,14 +17,21 @@ from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
 
 
-def read_spec(path: Path, **settings: Any) -> Spec:
-    """A benchmark's file; ``settings`` that are not None replace its own."""
+def read_values(path: Path, **settings: Any) -> dict[str, Any]:
+    """A benchmark's file, as ``Spec.from_json`` reads it; ``settings`` that are not None replace its own."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"The benchmark {path} cannot be read: {error}.") from None
+    if not isinstance(values, dict) or not isinstance(values.get("settings", {}), dict):
+        raise InputError(f'The benchmark {path} must be like {{"kind": "one-round", "settings": {{"width": 16}}}}.')
     given = {name: value for name, value in settings.items() if value is not None}
-    return Spec.from_json({**values, "settings": {**values.get("settings", {}), **given}})
+    return {**values, "settings": {**values.get("settings", {}), **given}}
+
+
+def read_spec(path: Path, **settings: Any) -> Spec:
+    """The benchmark of a file."""
+    return Spec.from_json(read_values(path, **settings))
 
 
 def main(arguments: list[str] | None = None) -> int:

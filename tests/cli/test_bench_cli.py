@@ -52,6 +52,16 @@ def test_a_written_benchmark_is_what_the_worker_reads(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["finished"] == 1
 
 
+def test_a_written_benchmark_runs_and_with_variants_it_is_an_ablation(tmp_path):
+    spec, out = tmp_path / "spec.json", tmp_path / "out"
+    bench("one-round", *TINY, "--partitions", "iid", "--methods", "feddf", "--spec", spec)
+    assert "1 of 1 cells are finished" in bench("run", spec, "--out", out)
+    spec.write_text(json.dumps({**json.loads(spec.read_text()), "variants": [{}, {"settings": {"patch": "cutout"}}]}))
+    (plan,) = json.loads(bench("run", spec, "--out", out, "--dry-run", "--json"))
+    assert plan["methods"] == ["feddf"] and plan["clients"] == 0  # the other variant is done, and has trained them
+    assert "cutout" in bench("run", spec, "--out", out)
+
+
 def test_work_left_by_the_time_limit_has_its_own_exit_code(tmp_path):
     bench("one-round", *TINY, "--partitions", "iid", "--out", tmp_path, "--time-limit", 0, code=3)
 
@@ -63,10 +73,13 @@ def test_work_left_by_the_time_limit_has_its_own_exit_code(tmp_path):
         (["one-round", "--partitions", "dirichlet:x"], "must be a number above 0"),
         (["rounds", "--rounds", "1"], "at least 2"),
         (["report", "nowhere"], "no finished cell"),
+        (["run", "nowhere.json"], "cannot be read"),
+        (["run", "list.json"], "must be like"),
     ],
 )
 def test_errors_are_one_sentence(words, sentence, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "list.json").write_text("[]")
     monkeypatch.setattr(sys, "argv", ["fedol", "bench", *words])
     with pytest.raises(SystemExit) as end:
         main()

@@ -77,7 +77,7 @@ def test_there_are_commands_to_check() -> None:
     ("argv", "hint"),
     [
         (["rnu"], "Did you mean 'run'?"),
-        (["bench", "raunds"], "Did you mean 'rounds'?"),
+        (["bench", "reprot"], "Did you mean 'report'?"),
         (["run", "--datset", "digits"], "--dataset"),
         (["run", "--method", "fedoll"], "did you mean 'fedol'?"),
         (["run", "--dataset", "cifar1000"], "did you mean 'cifar100'?"),

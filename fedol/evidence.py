@@ -39,11 +39,13 @@ def gather(
     truth: np.ndarray | None = None,
     defence: Defence = NOBODY_LIES,
     left_out: Collection[str] = (),
+    taught: Mapping[str, Tensor] | None = None,
 ) -> dict[str, Any]:
     """The evidence as plain values.
 
-    ``votes`` are the pseudo-labels of each iteration, where the method has any; ``truth`` the withheld labels, where
-    there are any: they are shown beside the others, nothing was chosen by them. A client that was ``left_out`` is shown
+    ``votes`` are the pseudo-labels of each iteration, where the method has any; ``taught`` the class that the last
+    target named for each image, and how surely; ``truth`` the withheld labels, where there are any: they are shown
+    beside the others, nothing was chosen by them. A client that was ``left_out`` is shown
     too, so that a person can judge, with the weight that it had: none.
     """
     counts = [baseline_count(record["rho"], len(public)) for record in server.history if "rho" in record]
@@ -67,6 +69,8 @@ def gather(
     for row, index in enumerate(shown.tolist()):
         sample: dict[str, Any] = {"index": index, "truth": None if truth is None else int(truth[index])}
         sample |= {"server": _top(final[index]), "mixture": _top(mixture[row] / total[row])}
+        if taught is not None:
+            sample["taught"] = [int(taught["classes"][index]), round(1000 * float(taught["confidence"][index]))]
         sample["labels"] = [int(vote["labels"][index]) for vote in votes]
         sample["score"] = [round(1000 * float(vote["score"][index])) for vote in votes]
         sample["voters"] = [int(vote["voters"][index]) for vote in votes]

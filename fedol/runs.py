@@ -6,6 +6,8 @@
     clients/03.safetensors      client 3's model (a simulation's own copy; a real client never sends it)
     server/02.safetensors       the server after iteration 2
     server/02.votes.safetensors the pseudo-labels it was trained on
+    server/02.targets.safetensors
+                                the class that its target named for each public image, and how surely
     epoch.safetensors           the last epoch of an iteration under way, where every epoch is kept
     model.safetensors           the final server model
     metrics.jsonl               one line per finished stage
@@ -109,6 +111,10 @@ class RunFolder:
         """The pseudo-labels of an iteration."""
         return self.path / "server" / f"{iteration:02d}.votes.safetensors"
 
+    def targets(self, iteration: int) -> Path:
+        """What the targets of an iteration said, in short."""
+        return self.path / "server" / f"{iteration:02d}.targets.safetensors"
+
     def server(self, iteration: int) -> ServerModel:
         """The server after a finished iteration."""
         return load(self.checkpoint(iteration), self._server_model)
@@ -124,6 +130,9 @@ class RunFolder:
         if targets.votes:
             votes = {"labels": targets.votes.labels, "score": targets.votes.score, "voters": targets.votes.voters}
             write_tensors(self.votes(record["iteration"]), votes, {})
+        confidence, classes = targets.soft.max(1)
+        taught = {"classes": classes.int(), "confidence": confidence.float()}
+        write_tensors(self.targets(record["iteration"]), taught, {})
         self.log({"stage": "iteration", **record, "seconds": seconds})
         server.save(self.checkpoint(record["iteration"]))
         self._epoch(record["iteration"]).forget()
@@ -179,7 +188,7 @@ def _lock(path: Path) -> FileLock | None:
 
 
 def read_votes(path: Path) -> dict[str, Any]:
-    """The stored pseudo-labels of one iteration."""
+    """The stored pseudo-labels of one iteration, or what its targets said."""
     try:
         return dict(read_tensors(path)[0])
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:

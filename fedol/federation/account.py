@@ -72,5 +72,7 @@ def account_for_labels(
     shown = choose(len(public), clients, seed)
     votes = [read_votes(path) for record in server.history if (path := folder.votes(record["iteration"])).exists()]
     write_atomically(folder.path / "public.png", encode(contact_sheet(public[shown])))
-    found = gather(shown, uploads, votes, server, public, truth, defence, left_out)
+    last = folder.targets(server.history[-1]["iteration"])
+    taught = read_votes(last) if last.exists() else None  # runs of earlier versions have not kept it
+    found = gather(shown, uploads, votes, server, public, truth, defence, left_out, taught)
     write_atomically(folder.path / "evidence.json", json.dumps(found, separators=(",", ":")).encode())

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import fedol
+from fedol import methods
 from fedol.cli import main
 from fedol.data import load, split
 from fedol.evidence import FEWEST, IMAGES, PAIRS, choose
@@ -130,6 +131,18 @@ def test_evidence_is_what_the_public_functions_say(looked_at: Path) -> None:
         assert all(0 <= c - v <= step for v, c in zip(voters, counted, strict=True))
     first = fedol.pseudo_labels(probs, config["rho"]).labels
     assert [sample["labels"][0] for sample in evidence["samples"]] == [first[s["index"]] for s in evidence["samples"]]
+
+
+def test_evidence_shows_what_the_method_teaches(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """And not the λ mixture, which only some methods teach."""
+    out = fedol.run(out=tmp_path / "run", **{**tiny, "method": "feddf", "partition": "classes:5"}).out
+    uploads = [Knowledge.load(file) for file in sorted((out / "clients").glob("*.fedol"))]
+    soft = methods.find("feddf")(uploads, methods.Distillation()).targets(1, None).soft
+    samples = json.loads((out / "evidence.json").read_text())["samples"]
+    for sample in samples:
+        confidence = soft[sample["index"]]
+        assert sample["taught"] == [confidence.argmax(), pytest.approx(1000 * confidence.max().item(), abs=0.51)]
+    assert any(sample["taught"][0] != sample["mixture"][0] for sample in samples)
 
 
 def test_which_images_are_shown() -> None:

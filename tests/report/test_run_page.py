@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import fedol
+
 THEMES = ("light", "dark")
 WIDTHS = (1120, 390)
 
@@ -172,3 +174,15 @@ def test_it_prints(browser: Any, looked_at: Path) -> None:
         assert browser.execute_script(clipped) == []  # paper cannot be scrolled
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_images_carry_the_class_that_the_server_was_taught(browser: Any, tmp_path: Path) -> None:
+    small: dict[str, Any] = {"clients": 3, "public": 60, "epochs": 1, "width": 4, "partition": "classes:5"}
+    out = fedol.run(out=tmp_path / "run", device="cpu", method="feddf", **small).out
+    evidence = json.loads((out / "evidence.json").read_text())
+    opened(browser, out / "report.html")
+    shown = browser.execute_script("return [...document.querySelectorAll('.tile .name')].map((e) => e.textContent)")
+    names = json.loads((out / "data.json").read_text())["classes"]
+    assert shown == [names[sample["taught"][0]] for sample in evidence["samples"]]
+    assert shown != [names[sample["mixture"][0]] for sample in evidence["samples"]]
+    assert "the server's target" in browser.find_element("id", "detail").text

@@ -12,10 +12,10 @@ const element = (name, attributes, ...children) => {
   return made;
 };
 
-// What the server was taught about an image: the last pseudo-label, or the mixture's class where there is none.
+// What the server was taught about an image: the last pseudo-label, or its target's class where there is none.
 const label = (sample) => {
   const last = sample.labels.at(-1);
-  return last === undefined || last < 0 ? sample.mixture[0] : last;
+  return last === undefined || last < 0 ? (sample.taught ?? sample.mixture)[0] : last; // earlier runs do not say
 };
 const gated = evidence.iterations && (evidence.gated ?? true); // pages of earlier runs do not say
 const mayVote = (vote) => vote[4] <= evidence.iterations;
@@ -89,6 +89,7 @@ function show(position) {
   const line = (word, value) => said.append(element("dt", {}, word), element("dd", {}, value));
   line("label", named(facts[position].label));
   if (sample.truth !== null) line("truth", named(sample.truth));
+  if (sample.taught) line("the server's target", `${named(sample.taught[0])}, ${share(sample.taught[1])}`);
   line("clients mixed", `${named(sample.mixture[0])}, ${share(sample.mixture[1])}`);
   line("server, trained", `${named(sample.server[0])}, ${share(sample.server[1])}`);
   const head = element("div", { class: "chosen" }, thumb(position), said);

@@ -264,6 +264,13 @@ def test_variants_share_clients_and_stand_in_one_table(tmp_path):
     assert [row[0] for row in sheet.rows] == ["FedDF (1 epochs)", "FedDF (1 epochs, cutout)", "FedDF (2 epochs)"]
 
 
+def test_a_cell_that_two_variants_share_is_computed_once(tmp_path):
+    progress = Silent()
+    summary = run(tmp_path, progress, methods="feddf,fedol", variants=[{}, {"settings": {"tau": 0.5}}])
+    assert summary == {"cells": 3, "finished": 3, "failed": []}  # FedDF knows no τ
+    assert progress.jobs.count("feddf 1/1") == 1
+
+
 def test_codecs_are_rows_of_their_own_and_named_where_there_are_several(tmp_path):
     run(tmp_path, methods="feddf,fedavg")
     assert [row[0] for row in report(tmp_path)[0][0].rows] == ["FedAvg", "FedDF (1 epochs)"]

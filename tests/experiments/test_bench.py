@@ -289,7 +289,7 @@ def test_a_development_table_says_so_and_has_no_paper_beside_it(tmp_path):
         cell.write_text(json.dumps(result))
         (sheet,) = report(tmp_path)[0]
         assert sheet.note.startswith(measure) and len(sheet.columns) == columns
-        assert sheet.title.endswith("1 epoch, flips and crops, cosine schedule")
+        assert sheet.title.endswith("1 epoch, flips and crops, cosine schedule, batches of 32")
 
 
 def test_a_method_that_fails_is_reported_and_stops_no_other(tmp_path):

@@ -23,6 +23,24 @@ def test_mean_spread_and_the_papers_number():
     assert entry["difference"] == pytest.approx(0.002)
 
 
+def test_rows_and_tables_that_differ_do_not_look_the_same():
+    cells = [result("feddf", 0.1, server_epochs=50, server_model=model) for model in ("resnet20", "resnet56")]
+    cells += [result("mine", 0.1, server_epochs=50), result("mine", 0.1, server_epochs=50, defence="trust,cap")]
+    cells += [result("local", 0.1, client_models=models) for models in (["cnn"], ["cnn", "mlp"])]
+    (table,) = summary.tables(cells)
+    assert [row["label"] for row in table["rows"]] == [
+        "Local, client_models cnn",
+        "Local, client_models cnn and mlp",
+        "FedDF (50 epochs), server_model resnet20",
+        "FedDF (50 epochs), server_model resnet56",
+        "MinE (50 epochs), defence none",
+        "MinE (50 epochs), defence trust,cap",
+    ]
+    cells = [result("local", 0.1, lr=lr, batch_size=size) for lr, size in ((1e-3, 64), (3e-3, 64), (1e-3, 128))]
+    titles = {_one_round(table, 1).title.rpartition(", ")[2] for table in summary.tables(cells)}
+    assert titles == {"50 epochs", "learning rate 0.003", "batches of 128"}
+
+
 def sheet(cells):
     (table,) = summary.tables(cells)
     return _one_round(table, 1)

@@ -119,7 +119,7 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
         f"Rounds: {panel['partition']}, {settings_in_words(panel['settings'])}",
         columns,
         rows,
-        level + theirs,
+        f"{measure(panel['settings'])} in %. {level}{theirs}",
     )
 
 

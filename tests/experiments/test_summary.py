@@ -102,6 +102,12 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
     assert line["passes_fedol"] == 3 and [p["mean"] for p in line["rounds"]] == [0.01, 0.2, 0.35, 0.4]
     assert panel["fedol"]["mean"] == 0.3 and panel["paper_fedol"] == pytest.approx(0.298)
     assert len(line["paper"]) == 15
+    assert _rounds(panel, 1).note.startswith("Test accuracy in %. FedOL after its one round: 30.0")
+    for cell in cells:
+        cell["settings"]["development"] = 5000  # the paper's curves are on the test set
+    (panel,) = curves.figures(cells)
+    assert panel["paper_fedol"] is None and panel["lines"][0]["paper"] is None
+    assert _rounds(panel, 1).note.startswith("Accuracy on 5,000 images held out")
 
 
 def test_the_papers_table_is_complete():

@@ -19,13 +19,15 @@ def figures(results: Iterable[Result]) -> list[dict[str, Any]]:
     for key, partition in sorted(places, key=lambda place: (str(place[0]), rank(place[1]))):
         here = [cell for cell in results if table_of(cell) == key and cell["settings"].get("partition") == partition]
         drawn = [cell for cell in here if cell in several]
-        lines = _lines(drawn, key[0], partition)
+        settings = dict(zip(SHARED, key, strict=True))
+        dataset = "" if settings["development"] else key[0]  # the paper's are on the test set
+        lines = _lines(drawn, dataset, partition)
         level = _level([cell for cell in here if cell["method"] == "fedol"], drawn)
         for line in lines:
             means = [point["mean"] for point in line["rounds"]]
             line["passes_fedol"] = first_above(means, level["mean"] if level else None)
-        theirs = paper.rounds(key[0], partition, "fedol")
-        panel = {"settings": dict(zip(SHARED, key, strict=True)), "partition": partition, "lines": lines}
+        theirs = paper.rounds(dataset, partition, "fedol")
+        panel = {"settings": settings, "partition": partition, "lines": lines}
         panels.append({**panel, "fedol": level, "paper_fedol": theirs and theirs[0]})
     return panels
 

@@ -45,8 +45,10 @@ def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
     seen: set[str] = set()
     found = []
     for group in watched(spec.groups(), "planning"):
-        missing = [cell for cell in group if cell.hash not in seen and not folder.cell(cell).exists()]
-        seen |= {cell.hash for cell in missing}
+        # By hash: variants whose change does not matter to a method ask for the same cell.
+        wanted = {cell.hash: cell for cell in group if cell.hash not in seen and not folder.cell(cell).exists()}
+        seen |= wanted.keys()
+        missing = list(wanted.values())
         if missing:
             clients = one_round.missing_clients(missing, folder)
             share = sum(work.client_work(cell, scenario) / cell.config.clients for cell, _ in clients)

@@ -13,6 +13,7 @@ from fedol.experiments import curves, summary
 from fedol.experiments.store import BenchFolder
 from fedol.files import read_json, write_atomically, write_json
 from fedol.methods import title
+from fedol.training import Recipe
 from fedol.watching import watched
 
 BESIDE = ("paper", "difference")  # columns that belong to the one before them
@@ -118,7 +119,7 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
         f"Rounds: {panel['partition']}, {settings_in_words(panel['settings'])}",
         columns,
         rows,
-        level + theirs,
+        f"{measure(panel['settings'])} in %. {level}{theirs}",
     )
 
 
@@ -158,6 +159,8 @@ def settings_in_words(settings: dict[str, Any]) -> str:
     words += ["flips and crops"] if settings.get("augment") else []
     schedule = settings.get("schedule") or "constant"
     words += [] if schedule == "constant" else [f"{schedule} schedule"]
+    words += [] if settings["lr"] == Recipe.lr else [f"learning rate {settings['lr']:g}"]
+    words += [] if settings["batch_size"] == Recipe.batch_size else [f"batches of {settings['batch_size']}"]
     return ", ".join(words)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fedol.config import RunConfig, configure
 from fedol.data.partition import parse
@@ -12,9 +12,12 @@ from fedol.errors import InputError, unknown
 from fedol.experiments.cells import CONTROLS, EQUAL_COMPUTE, FEEDBACKS, ONE_ROUND, ROUNDS, SAME, SERVER, Cell
 from fedol.methods import ITERATED, METHODS, names
 
+T = TypeVar("T")
+
 KINDS = ("one-round", "rounds")
 PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # the paper's
 DATA = ("dataset", "data_dir", "public", "clients", "development", "partition", "seed", "device")  # all variants share
+JSON = {dict: "a JSON object", list: "a list", int: "a whole number"}
 
 
 @dataclass(frozen=True)
@@ -40,24 +43,24 @@ class Spec:
         kind = values.pop("kind", None)
         if kind not in KINDS:
             raise unknown("benchmark", str(kind), KINDS)
-        preset, settings = values.pop("preset", "paper"), values.pop("settings", {})
+        preset, settings = values.pop("preset", "paper"), _of(dict, values.pop("settings", {}), "settings")
         known = ("variants", "partitions", "methods", "seeds", "rounds", "feedback_epochs", "feedback", "equal_compute")
         for name in values:
             if name not in known:
                 raise unknown("entry of a benchmark", name, known)
         equal = bool(values.get("equal_compute", False))
         variants = []
-        for variant in values.get("variants", [{}]):
-            changes, methods = _variant(variant)
+        for variant in _of(list, values.get("variants", [{}]), "variants"):
+            changes, methods = _variant(variant, values.get("methods", "all"))
             config = configure(preset, overrides={**settings, **changes})
-            variants.append((config, tuple(_methods(kind, methods or values.get("methods", "all"), equal))))
+            variants.append((config, tuple(_methods(kind, methods, equal))))
         spec = cls(
             kind,
             tuple(variants),
             partitions=tuple(_listed(values.get("partitions", PARTITIONS))),
             seeds=tuple(_seeds(values.get("seeds", 1))),
-            rounds=int(values.get("rounds", 15)),
-            feedback_epochs=int(values.get("feedback_epochs", 20)),
+            rounds=_of(int, values.get("rounds", 15), "rounds"),
+            feedback_epochs=_of(int, values.get("feedback_epochs", 20), "feedback_epochs"),
             feedback=str(values.get("feedback", SERVER)),
             equal_compute=equal,
         )
@@ -65,6 +68,7 @@ class Spec:
             parse(partition)
         if not (spec.partitions and spec.seeds and spec.cells()):
             raise InputError("There is nothing to compute: a benchmark needs at least one partition, method and seed.")
+        spec._refuse_repetition()
         if kind == "rounds" and spec.rounds < 2:
             raise InputError(f"rounds must be at least 2, but is {spec.rounds}; one round is `fedol bench one-round`.")
         if spec.feedback_epochs < 1:
@@ -95,6 +99,15 @@ class Spec:
             grouped.setdefault((cell.config.partition, cell.config.seed), []).append(cell)
         return list(grouped.values())
 
+    def _refuse_repetition(self) -> None:
+        """A variant that changes nothing is a mistake in the file: its row would be missing in the table."""
+        asked: set[str] = set()
+        for number, (config, methods) in enumerate(self.variants, 1):
+            new = {self._cell(method, config).hash for method in methods} - asked
+            if not new:
+                raise InputError(f"Variant {number} changes nothing: its results are those of the variants before it.")
+            asked |= new
+
     def _cell(self, method: str, config: RunConfig) -> Cell:
         if self.equal_compute and method in METHODS and method not in ITERATED:
             config = replace(config, server_epochs=config.distillation.recipe.epochs * config.iterations)
@@ -115,16 +128,23 @@ def _methods(kind: str, wanted: str | Iterable[str], equal: bool) -> list[str]:
     return list(dict.fromkeys(SAME.get(name, name) for name in listed))
 
 
-def _variant(values: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Its settings and methods."""
-    for name in values:
+def _of(kind: type[T], value: Any, what: str) -> T:
+    """A value of the file, if it is of this kind."""
+    if not isinstance(value, kind):
+        raise InputError(f"In a benchmark, {what} must be {JSON[kind]}, but is {value!r}.")
+    return value
+
+
+def _variant(values: Any, methods: Any) -> tuple[dict[str, Any], Any]:
+    """Its settings and its methods, which are those of the benchmark unless it has its own."""
+    for name in _of(dict, values, "a variant"):
         if name not in ("settings", "methods"):
             raise unknown("entry of a variant", name, ("settings", "methods"))
-    settings = dict(values.get("settings", {}))
+    settings = _of(dict, values.get("settings", {}), "the settings of a variant")
     for name in settings:
         if name in DATA:
             raise InputError(f"Variants are compared on the same data, so '{name}' cannot differ between them.")
-    return settings, values.get("methods")
+    return settings, values.get("methods", methods)
 
 
 def _seeds(wanted: int | str | Iterable[int]) -> list[int]:
@@ -139,5 +159,8 @@ def _seeds(wanted: int | str | Iterable[int]) -> list[int]:
 
 def _listed(wanted: str | Iterable[Any]) -> list[Any]:
     """With commas or as a list; what is named twice is computed once."""
-    words = [part.strip() for part in wanted.split(",") if part.strip()] if isinstance(wanted, str) else wanted
-    return list(dict.fromkeys(words))
+    if isinstance(wanted, str):
+        wanted = [part.strip() for part in wanted.split(",") if part.strip()]
+    elif not isinstance(wanted, list | tuple):
+        raise InputError(f"Methods and partitions are names with commas between them, or a list, not {wanted!r}.")
+    return list(dict.fromkeys(wanted))

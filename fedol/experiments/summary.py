@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,6 +34,7 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
         )
         codecs = {_codec(cell["settings"]) for cell in mine if cell["settings"].get("sends") == "predictions"}
         body = [_row(row, partitions, name_codec=len(codecs) > 1) for row in alike(mine).values()]
+        _tell_apart(body)
         found.append({"settings": dict(zip(SHARED, key, strict=True)), "partitions": partitions, "rows": body})
     return found
 
@@ -99,6 +100,17 @@ def _row(cells: list[Result], partitions: list[str], name_codec: bool) -> dict[s
         "settings": _own(cells[0]),
         "cells": row,
     }
+
+
+def _tell_apart(rows: list[dict[str, Any]]) -> None:
+    """Rows of one name also say the settings in which they differ: the server's model, for instance."""
+    for name, count in Counter(row["label"] for row in rows).items():
+        same = [row for row in rows if row["label"] == name] if count > 1 else []
+        for setting in sorted({setting for row in same for setting in row["settings"]}):
+            values = [row["settings"].get(setting, "none") for row in same]
+            if any(value != values[0] for value in values):
+                for row, value in zip(same, values, strict=True):
+                    row["label"] += f", {setting} {' and '.join(value) if isinstance(value, list) else value}"
 
 
 def _own(cell: Result) -> dict[str, Any]:

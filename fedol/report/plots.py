@@ -72,7 +72,7 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
         if panel["paper_fedol"]:
             axes.axhline(100 * panel["paper_fedol"], color="black", ls=":", lw=1)
         axes.set(title=f"{panel['partition']}, width {panel['settings']['width']}", xlabel="communication rounds")
-        axes.set(ylabel="test accuracy, %", ylim=(0, None))
+        axes.set(ylabel="accuracy, %", ylim=(0, None))
         axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.25
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fedol.arrays import Array, to_tensor
-from fedol.errors import InputError
+from fedol.errors import FedolError, InputError
 from fedol.training.cpu import CpuEngine, threads
 from fedol.training.cuda import CudaEngine
 from fedol.training.job import Epoch, Fit, Job, Normalisation, OnEpoch, Recipe
@@ -121,6 +121,7 @@ def _predict(model: nn.Module, pixels: Tensor, normalise: Normalisation, device:
         return torch.cat(log_probs).cpu()
     except torch.OutOfMemoryError:  # models in training have left too little
         if batch == 1:
-            raise
+            message = "The GPU has not even the memory free to predict one image; free some, or use --device cpu."
+            raise FedolError(message) from None
     torch.cuda.empty_cache()
     return _predict(model, pixels, normalise, device, batch // 2)

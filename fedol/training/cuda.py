@@ -20,6 +20,7 @@ from torch import Tensor
 
 from fedol.training.batch import Batches
 from fedol.training.job import Epoch, Fit, Job, Normalisation, OnEpoch
+from fedol.training.loop import PATH as PLAIN
 from fedol.training.loop import diverged
 from fedol.training.step import NotCapturable, Step
 from fedol.training.team import teamed, train
@@ -68,8 +69,9 @@ class CudaEngine:
             self._plain.append((job, "several processes train it"))
             return
         self._drop_idle(job)
-        session = self._sessions.get(id(job.model))
+        session = self._sessions.pop(id(job.model), None)
         if session is None or not session.fits(job):
+            session = None  # what it holds is free for the next one
             try:
                 session = self._with_room(lambda: Session(job, self._batches(job), self._device))
             except NotCapturable as reason:
@@ -89,11 +91,13 @@ class CudaEngine:
         self._sessions = {key: session for key, session in self._sessions.items() if key in wanted}
 
     def _with_room(self, call: Callable[[], T]) -> T:
-        """A call that needs memory; where it does not suffice once more, without what PyTorch keeps for later."""
+        """A call that needs memory; where it does not suffice once more, without what is kept for later."""
         try:
             return call()
         except torch.OutOfMemoryError:
             pass  # leave the handler: its traceback holds tensors
+        # The graphs of models that wait too: enough of them would leave no room for any model at all.
+        self._sessions = {key: session for key, session in self._sessions.items() if session in self._running}
         torch.cuda.empty_cache()
         return call()
 
@@ -112,6 +116,7 @@ class CudaEngine:
                     self._start(job)
                 except torch.OutOfMemoryError:
                     if not self._running:
+                        self._most = TOGETHER  # it was this job that found no room; the others may
                         return Fit(job, (), 0.0, PATH, too_large(job))
                     self._most = len(self._running)  # it has to wait until one of them has ended
                     self._waiting.append(job)
@@ -128,9 +133,18 @@ class CudaEngine:
                         break
             if idle and not starting:
                 time.sleep(PATIENCE)
-        job, reason = self._plain.pop(0)
-        with torch.cuda.device(self._device):  # where Triton launches, which does not look at its tensors
-            result = train(job, self._device, self._on_epoch, Event())
+        return self._train_plainly(*self._plain.pop(0))
+
+    def _train_plainly(self, job: Job, reason: str) -> Fit:
+        """A job that no graph can hold, when no other is left."""
+        self._sessions.clear()  # room for it: no model with a graph has anything to do
+        try:
+            with torch.cuda.device(self._device):  # where Triton launches, which does not look at its tensors
+                result = train(job, self._device, self._on_epoch, Event())
+        except torch.OutOfMemoryError:
+            if teamed(job):
+                raise  # the other processes are in the middle of a step: only the end of this one ends theirs
+            return Fit(job, (), 0.0, f"{PLAIN}: {reason}", too_large(job))
         return Fit(job, result.losses, result.seconds, f"{result.path}: {reason}", result.error)
 
     def _launch(self, session: Session, capture: bool) -> bool:

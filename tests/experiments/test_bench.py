@@ -264,6 +264,13 @@ def test_variants_share_clients_and_stand_in_one_table(tmp_path):
     assert [row[0] for row in sheet.rows] == ["FedDF (1 epochs)", "FedDF (1 epochs, cutout)", "FedDF (2 epochs)"]
 
 
+def test_a_cell_that_two_variants_share_is_computed_once(tmp_path):
+    progress = Silent()
+    summary = run(tmp_path, progress, methods="feddf,fedol", variants=[{}, {"settings": {"tau": 0.5}}])
+    assert summary == {"cells": 3, "finished": 3, "failed": []}  # FedDF knows no τ
+    assert progress.jobs.count("feddf 1/1") == 1
+
+
 def test_codecs_are_rows_of_their_own_and_named_where_there_are_several(tmp_path):
     run(tmp_path, methods="feddf,fedavg")
     assert [row[0] for row in report(tmp_path)[0][0].rows] == ["FedAvg", "FedDF (1 epochs)"]
@@ -282,7 +289,7 @@ def test_a_development_table_says_so_and_has_no_paper_beside_it(tmp_path):
         cell.write_text(json.dumps(result))
         (sheet,) = report(tmp_path)[0]
         assert sheet.note.startswith(measure) and len(sheet.columns) == columns
-        assert sheet.title.endswith("1 epoch, flips and crops, cosine schedule")
+        assert sheet.title.endswith("1 epoch, flips and crops, cosine schedule, batches of 32")
 
 
 def test_a_method_that_fails_is_reported_and_stops_no_other(tmp_path):

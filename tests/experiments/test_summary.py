@@ -23,6 +23,24 @@ def test_mean_spread_and_the_papers_number():
     assert entry["difference"] == pytest.approx(0.002)
 
 
+def test_rows_and_tables_that_differ_do_not_look_the_same():
+    cells = [result("feddf", 0.1, server_epochs=50, server_model=model) for model in ("resnet20", "resnet56")]
+    cells += [result("mine", 0.1, server_epochs=50), result("mine", 0.1, server_epochs=50, defence="trust,cap")]
+    cells += [result("local", 0.1, client_models=models) for models in (["cnn"], ["cnn", "mlp"])]
+    (table,) = summary.tables(cells)
+    assert [row["label"] for row in table["rows"]] == [
+        "Local, client_models cnn",
+        "Local, client_models cnn and mlp",
+        "FedDF (50 epochs), server_model resnet20",
+        "FedDF (50 epochs), server_model resnet56",
+        "MinE (50 epochs), defence none",
+        "MinE (50 epochs), defence trust,cap",
+    ]
+    cells = [result("local", 0.1, lr=lr, batch_size=size) for lr, size in ((1e-3, 64), (3e-3, 64), (1e-3, 128))]
+    titles = {_one_round(table, 1).title.rpartition(", ")[2] for table in summary.tables(cells)}
+    assert titles == {"50 epochs", "learning rate 0.003", "batches of 128"}
+
+
 def sheet(cells):
     (table,) = summary.tables(cells)
     return _one_round(table, 1)
@@ -84,6 +102,12 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
     assert line["passes_fedol"] == 3 and [p["mean"] for p in line["rounds"]] == [0.01, 0.2, 0.35, 0.4]
     assert panel["fedol"]["mean"] == 0.3 and panel["paper_fedol"] == pytest.approx(0.298)
     assert len(line["paper"]) == 15
+    assert _rounds(panel, 1).note.startswith("Test accuracy in %. FedOL after its one round: 30.0")
+    for cell in cells:
+        cell["settings"]["development"] = 5000  # the paper's curves are on the test set
+    (panel,) = curves.figures(cells)
+    assert panel["paper_fedol"] is None and panel["lines"][0]["paper"] is None
+    assert _rounds(panel, 1).note.startswith("Accuracy on 5,000 images held out")
 
 
 def test_the_papers_table_is_complete():

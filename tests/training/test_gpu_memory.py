@@ -1,13 +1,16 @@
 """A card whose memory does not suffice, pretended: the engine's own decisions need no GPU."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from fedol.errors import FedolError
 from fedol.training import Fit, Job, Normalisation, Recipe, cuda, predict
 from fedol.training.cuda import CudaEngine
+from fedol.training.step import NotCapturable
 
 GREY = Normalisation((0.5,), (0.25,))
 
@@ -29,6 +32,8 @@ class Card:
 
 class FakeSession:
     def __init__(self, card: Card, first: Job) -> None:
+        if "plain" in first.name:
+            raise NotCapturable("it cannot")
         if len(card.held) >= card.room or "huge" in first.name:
             raise torch.OutOfMemoryError
         card.held.add(id(self))
@@ -94,6 +99,60 @@ def test_one_that_never_fits_stops_alone(card: Card, name: str) -> None:
     assert not any(fits[f"client {k}"].error for k in range(4))
 
 
+def test_models_that_wait_for_their_next_job_make_room(card: Card) -> None:
+    engine = CudaEngine(torch.device("cpu"), lambda epoch: None)
+    for k in range(10):
+        engine.submit(job(f"server {k}"))
+    names = []
+    for _ in range(30):  # three iterations of each, as drive submits them
+        fit = engine.next()
+        assert fit.error is None
+        names.append(fit.job.name)
+        if names.count(fit.job.name) < 3:
+            engine.submit(fit.job)
+    assert sorted(names) == sorted(3 * [f"server {k}" for k in range(10)])
+
+
+def test_a_graph_that_fits_no_more_makes_room_for_the_next(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    card.room = 1
+    monkeypatch.setattr(FakeSession, "fits", lambda self, job: False)
+    first = job("client")
+    engine = CudaEngine(torch.device("cpu"), lambda epoch: None)
+    for _ in range(2):
+        engine.submit(first)
+        assert engine.next().error is None
+
+
+def test_after_one_that_never_fits_the_others_train_at_once_again(card: Card) -> None:
+    longer, huge = [job(f"longer {k}", samples=16) for k in range(2)], job("huge", samples=12)
+    engine = CudaEngine(torch.device("cpu"), lambda epoch: None)
+    for each in (*longer, huge):
+        engine.submit(each)
+    assert [engine.next().job.name for _ in range(3)][-1] == "huge"
+    for k in range(6):
+        engine.submit(job(f"shorter {k}"))
+    card.most = 0
+    assert not any(engine.next().error for _ in range(6)) and card.most == card.room
+
+
+def test_what_no_graph_can_hold_stops_alone_too(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    def plain(job: Job, *rest: object) -> Fit:
+        assert not card.held  # graphs that nobody needs any more
+        if "large" in job.name:
+            raise torch.OutOfMemoryError
+        return Fit(job, (), 0.0, "plain loop")
+
+    monkeypatch.setattr(cuda, "train", plain)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    with pytest.warns(UserWarning, match="trains in the plain loop"):
+        _, fits = train([job("client"), job("plain and large"), job("plain")])
+    assert "more memory than the GPU has" in str(fits["plain and large"].error)
+    assert fits["plain"].error is fits["client"].error is None
+    monkeypatch.setattr(cuda, "teamed", lambda job: True)  # other processes would wait for ever
+    with pytest.raises(torch.OutOfMemoryError):
+        train([job("large")])
+
+
 def test_a_graph_is_kept_for_the_models_next_job_and_for_nothing_else(card: Card) -> None:
     engine, _ = train([job("one"), job("two")])
     first = job("three")
@@ -120,3 +179,12 @@ def test_predictions_take_smaller_batches_where_memory_is_short() -> None:
     flat: Callable[[], nn.Module] = nn.Flatten
     assert torch.equal(run(Hungry()), run(flat()))
     assert sizes == [100, 50, 25, 25, 25, 25]
+
+
+def test_where_not_one_image_can_be_predicted_a_sentence_says_so() -> None:
+    class Starved(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise torch.OutOfMemoryError
+
+    with pytest.raises(FedolError, match="not even the memory"):
+        predict(Starved(), torch.zeros(4, 1, 2, 2, dtype=torch.uint8), GREY, torch.device("cpu"))

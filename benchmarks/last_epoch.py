@@ -3,8 +3,9 @@
     python benchmarks/last_epoch.py --data-dir DATA --device cuda --json benchmarks/results/last-epoch-h200.json
 
 Two clients of ``dirichlet:1``, seed 0, width 64 (results/specs/1-table-width64.json) end at 8.9 and 14.1 % on the test
-set, the other eight at 18 to 24 %. Here they train again, as CUDA graphs in bf16 and in the plain float32 loop; after
-every epoch their model is scored on the public images, whose labels choose nothing.
+set, the other eight at 18 to 24 %. Here they train again, as CUDA graphs in bf16 and in the plain float32 loop (cuDNN
+convolves in TF32, PyTorch's default); after every epoch their model is scored on the public images, whose labels choose
+nothing.
 """
 
 from __future__ import annotations

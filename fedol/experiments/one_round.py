@@ -12,6 +12,7 @@ from fedol.evaluation import summary_statistics
 from fedol.experiments.cells import CEILING, ENSEMBLE, Cell
 from fedol.experiments.evaluation import Diagnosed, ceiling, ensembles, test_accuracy
 from fedol.experiments.store import BenchFolder
+from fedol.experiments.summary import label
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import guarded
@@ -53,7 +54,7 @@ def train_clients(
     for position, client in drive(processes, device, on_epoch):
         cell, k, scenario = wanted[position]
         if isinstance(client, FedolError):
-            failed[cell.clients] = f"{cell.method}: {client}"
+            failed[cell.clients] = f"{label(cell.settings)}: {client}"
             continue
         client.send(folder.upload(cell.clients, k))
         record = {

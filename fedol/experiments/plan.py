@@ -9,6 +9,7 @@ from fedol.experiments import one_round, work
 from fedol.experiments.cells import Cell
 from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
+from fedol.experiments.summary import label
 from fedol.federation.scenario import Scenario
 from fedol.watching import watched
 
@@ -34,6 +35,7 @@ class Plan:
             "partition": config.partition,
             "seed": config.seed,
             "methods": [cell.method for cell in self.cells],
+            "rows": [label(cell.settings) for cell in self.cells],
             "clients": self.clients,
             "flops": self.total,
             "seconds": self.total / speed,

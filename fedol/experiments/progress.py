@@ -8,6 +8,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from fedol.experiments.cells import Cell
+from fedol.experiments.summary import label
 from fedol.training import Epoch
 
 CLEAR = 0.01  # share of the work after which the time left can be told
@@ -43,7 +44,7 @@ class Progress:
         several = f", {cell.rounds} rounds" if cell.rounds > 1 else ""
         where = f"{cell.config.partition}, seed {cell.config.seed}"
         with self._lock:
-            self._tell(f"{where}: {cell.method}{several} {100 * accuracy:.1f} %")
+            self._tell(f"{where}: {label(cell.settings)}{several} {100 * accuracy:.1f} %")
 
     def _tell(self, what: str) -> None:
         self._shown = time.monotonic()

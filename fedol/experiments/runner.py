@@ -17,6 +17,7 @@ from fedol.experiments.plan import Plan, plans
 from fedol.experiments.progress import OutOfTime, Progress
 from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
+from fedol.experiments.summary import label
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import guarded
 from fedol.files import write_json
@@ -93,7 +94,7 @@ class Bench:
         for results in (done, rounds.run(several, self.folder, progress.epoch, progress.deadline)):
             for cell, result in results:
                 if isinstance(result, FedolError):
-                    errors.append(f"{cell.method}: {result}")
+                    errors.append(f"{label(cell.settings)}: {result}")
                 else:
                     self._finish(cell, result, progress)
         if not errors and all(self.folder.cell(cell).exists() for cell, _ in ready):

@@ -53,12 +53,12 @@ def label(settings: dict[str, Any], name_codec: bool = False) -> str:
     method, details = settings["method"], []
     names = {ENSEMBLE: "Ensemble of the clients", CEILING: "Server on true public labels"}
     if "iterations" in settings:
-        details.append(f"{settings['iterations']} × {settings['server_epochs']} epochs")
+        details.append(f"{settings['iterations']} × {_epochs(settings)}")
         for name, sign in (("tau", "τ"), ("rho", "ρ"), ("rho_step", "ρ step")):
             if method != "fedol-tau0" and settings.get(name, getattr(DEFAULTS, name)) != getattr(DEFAULTS, name):
                 details.append(f"{sign} = {settings[name]:g}")
     elif "server_epochs" in settings:
-        details.append(f"{settings['server_epochs']} epochs")
+        details.append(_epochs(settings))
     if settings.get("feedback_epochs", FEEDBACK_EPOCHS) != FEEDBACK_EPOCHS:
         details.append(f"{settings['feedback_epochs']} on feedback")
     details += [f"feedback of the {settings['feedback']}"] if "feedback" in settings else []
@@ -69,6 +69,11 @@ def label(settings: dict[str, Any], name_codec: bool = False) -> str:
     details += [f"weight decay {settings['weight_decay']:g}"] if "weight_decay" in settings else []
     details += [_codec(settings)] if name_codec and settings.get("sends") == "predictions" else []
     return names.get(method, title(method)) + (f" ({', '.join(details)})" if details else "")
+
+
+def _epochs(settings: dict[str, Any]) -> str:
+    count = settings["server_epochs"]
+    return f"{count} epoch{'s' if count != 1 else ''}"
 
 
 def _codec(settings: dict[str, Any]) -> str:

@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
             for plan in bench.plans():
                 line = plan.as_json(speed)
                 about = clock(line["seconds"])
-                names = ", ".join(line["methods"])
+                names = ", ".join(line["rows"])
                 print(f"{line['partition']}, seed {line['seed']}: {line['clients']} clients, {names}; about {about}")
             return 0
         summary = bench.run(Progress(), options.time_limit, options.side_by_side)

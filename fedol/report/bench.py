@@ -54,7 +54,7 @@ def plan_table(plans: list[dict[str, Any]]) -> Table:
         table.add_column(heading, justify="right" if heading in ("seed", "clients", "about") else "left")
     for plan in plans:
         about = clock(plan["seconds"])
-        table.add_row(plan["partition"], str(plan["seed"]), str(plan["clients"]), ", ".join(plan["methods"]), about)
+        table.add_row(plan["partition"], str(plan["seed"]), str(plan["clients"]), ", ".join(plan["rows"]), about)
     return table
 
 

@@ -261,7 +261,7 @@ def test_variants_share_clients_and_stand_in_one_table(tmp_path):
     assert run(tmp_path, progress, methods="feddf", variants=variants)["finished"] == 3
     assert sum(name.startswith("client") for name in progress.jobs) == TINY["clients"]
     (sheet,) = report(tmp_path)[0]
-    assert [row[0] for row in sheet.rows] == ["FedDF (1 epochs)", "FedDF (1 epochs, cutout)", "FedDF (2 epochs)"]
+    assert [row[0] for row in sheet.rows] == ["FedDF (1 epoch)", "FedDF (1 epoch, cutout)", "FedDF (2 epochs)"]
 
 
 def test_a_cell_that_two_variants_share_is_computed_once(tmp_path):
@@ -273,9 +273,9 @@ def test_a_cell_that_two_variants_share_is_computed_once(tmp_path):
 
 def test_codecs_are_rows_of_their_own_and_named_where_there_are_several(tmp_path):
     run(tmp_path, methods="feddf,fedavg")
-    assert [row[0] for row in report(tmp_path)[0][0].rows] == ["FedAvg", "FedDF (1 epochs)"]
+    assert [row[0] for row in report(tmp_path)[0][0].rows] == ["FedAvg", "FedDF (1 epoch)"]
     run(tmp_path, methods="feddf", settings={**TINY, "codec": "q7c60+zstd"})
-    labels = ["FedAvg", "FedDF (1 epochs, float32)", "FedDF (1 epochs, q7c60+zstd)"]
+    labels = ["FedAvg", "FedDF (1 epoch, float32)", "FedDF (1 epoch, q7c60+zstd)"]
     assert sorted(row[0] for row in report(tmp_path)[0][0].rows) == labels
 
 
@@ -297,7 +297,7 @@ def test_a_method_that_fails_is_reported_and_stops_no_other(tmp_path):
         tmp_path, methods="local,feddf,fedavg", settings={**TINY, "parameter_model": "tests.experiments.bad:NaN"}
     )
     assert summary["finished"] == 2 and len(summary["failed"]) == 1
-    assert "fedavg" in summary["failed"][0] and "diverged" in summary["failed"][0]
+    assert "FedAvg" in summary["failed"][0] and "diverged" in summary["failed"][0]
 
 
 SCRIPT = "import sys; from fedol.experiments.worker import main; sys.exit(main())"
@@ -330,7 +330,7 @@ def test_the_worker_dry_runs_and_reports_errors_in_a_sentence(tmp_path, capsys):
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps({**SMOKE, "methods": "local,feddf"}))
     assert main(["--spec", str(spec), "--out", str(tmp_path / "out"), "--dry-run"]) == 0
-    assert "dirichlet:0.5, seed 0: 3 clients, local, feddf; about 0:" in capsys.readouterr().out
+    assert "dirichlet:0.5, seed 0: 3 clients, Local, FedDF (1 epoch); about 0:" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
     assert main(["--spec", str(tmp_path / "no.json"), "--out", str(tmp_path / "out")]) == 2
     assert "cannot be read" in capsys.readouterr().err
@@ -409,7 +409,7 @@ def test_the_report_in_every_medium(smoke):
     }
     assert json.loads((out / "report" / "report.json").read_text())["one_round"] == numbers["one_round"]
     text = (out / "report" / "report.md").read_text()
-    assert "| FedOL (2 × 1 epochs) |" in text and "Server on true public labels (1 epochs)" in text
+    assert "| FedOL (2 × 1 epoch) |" in text and "Server on true public labels (1 epoch)" in text
     assert (out / "report" / "rounds.png").read_bytes()[1:4] == b"PNG"
 
 

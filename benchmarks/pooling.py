@@ -1,7 +1,9 @@
 """Ways to pool ten real clients' predictions, scored on the public set: balanced, long-tailed, with one bad client.
 
     python benchmarks/pooling.py --json benchmarks/results/pooling.json
+    python benchmarks/pooling.py --bench results/dev64 --spec results/specs/9-dev64.json --data-dir DATA --json FILE
 
+The second form scores the uploads that a benchmark has left in its folder: clients that no pooling was developed on.
 Labels are read for two things only: to build a long-tailed public set (class r of a random order keeps RATIO^(−r/99) of
 its images) and to score, the column "true prior" included: a ceiling that no method may use. The seeds of the long
 tails here (8 to 10) are not those that the pooling was developed on (0 to 4). A bad client takes the place of one of
@@ -22,6 +24,10 @@ from torch import Tensor
 
 from fedol import methods
 from fedol.evaluation import summary_statistics
+from fedol.experiments.spec import Spec
+from fedol.experiments.store import BenchFolder
+from fedol.experiments.worker import read_spec
+from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
 from fedol.methods.fedol_plus import FedOLPlus
@@ -35,6 +41,7 @@ METHODS = ("feddf", "feddf-probs", "mixture", "mine")
 SHORT = ("logit mean", "prob mean", "λ mixture", "MinE", "A", "uniform prior", "D", "ours", "true prior")
 SEEDS = (8, 9, 10)
 Case = tuple[list[Knowledge], Tensor]
+Federation = tuple[str, Tensor, Tensor]  # its name, the clients' logits [K, N, C] and the truth [N]
 
 
 def cases(logits: Tensor, labels: Tensor, seeds: tuple[int, ...]) -> Iterator[tuple[str, int, Case]]:
@@ -108,11 +115,26 @@ def labelled(case: Case, pooled: Tensor, mixture: Tensor) -> dict[str, float]:
     }
 
 
-def study(folder: Path, name: str, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Every number of one file of predictions: its value per scenario and seed, summarised."""
-    held = np.load(folder / f"{name}.npz")
-    logits = torch.from_numpy(held["public_logits"].astype(np.float32))
-    labels = torch.from_numpy(held["public_labels"].astype(np.int64))
+def prototypes(folder: Path) -> Iterator[Federation]:
+    """The federations of ``shared/data/predictions``."""
+    for name in FILES:
+        held = np.load(folder / f"{name}.npz")
+        logits, labels = held["public_logits"].astype(np.float32), held["public_labels"].astype(np.int64)
+        yield name, torch.from_numpy(logits), torch.from_numpy(labels)
+
+
+def uploaded(folder: BenchFolder, spec: Spec) -> Iterator[Federation]:
+    """Those whose uploads a benchmark has left behind."""
+    for cell in {cell.clients: cell for cell in spec.cells()}.values():
+        files = [folder.upload(cell.clients, k) for k in range(cell.config.clients)]
+        if all(file.exists() for file in files):
+            labels = Scenario(cell.config).data.public_labels
+            logits = torch.stack([Knowledge.load(file).log_probs for file in files]).float()
+            yield f"{cell.config.partition}, seed {cell.config.seed}", logits, torch.from_numpy(labels)
+
+
+def study(name: str, logits: Tensor, labels: Tensor, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Every number of one federation: its value per scenario and seed, summarised."""
     found: dict[str, dict[str, list[float]]] = {}
     for scenario, _, case in cases(logits, labels, seeds):
         here = found.setdefault(scenario, {})
@@ -144,11 +166,20 @@ def main() -> None:
     """Score everything, print the tables, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data" / "predictions")
+    parser.add_argument("--bench", type=Path, help="a benchmark's folder with uploads, instead of --data")
+    parser.add_argument("--spec", type=Path, help="that benchmark")
+    parser.add_argument("--data-dir", help="its dataset's files, for the labels")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    results = [row for name in FILES for row in study(options.data, name, tuple(options.seeds))]
+    if options.bench:
+        spec = read_spec(options.spec, data_dir=options.data_dir, device="cpu")
+        federations = list(uploaded(BenchFolder(options.bench), spec))
+    else:
+        federations = list(prototypes(options.data))
+    names = [name for name, _, _ in federations]
+    results = [row for federation in federations for row in study(*federation, tuple(options.seeds))]
     cell = {(r["file"], r["scenario"], r["quantity"]): r for r in results}
     scenarios = list(dict.fromkeys(r["scenario"] for r in results))
 
@@ -158,16 +189,16 @@ def main() -> None:
 
     table(
         ["clients", "public set", *SHORT],
-        [[name, scenario, *(shown(name, scenario, q) for q in SHORT)] for name in FILES for scenario in scenarios],
+        [[name, scenario, *(shown(name, scenario, q) for q in SHORT)] for name in names for scenario in scenarios],
     )
     print()
-    kinds = [q for (f, s, q) in cell if q.startswith("labels") and f == FILES[0] and s == "balanced"]
+    kinds = [q for (f, s, q) in cell if q.startswith("labels") and f == names[0] and s == "balanced"]
     table(
         ["clients", "public set", *(kind.removeprefix("labels: ") for kind in kinds)],
-        [[n, s, *(shown(n, s, kind) for kind in kinds)] for n in FILES for s in ("balanced", "1:50 tail")],
+        [[n, s, *(shown(n, s, kind) for kind in kinds)] for n in names for s in ("balanced", "1:50 tail")],
     )
     if options.json:
-        write(options.json, seed=options.seeds[0], settings={"seeds": options.seeds, "files": FILES}, results=results)
+        write(options.json, seed=options.seeds[0], settings={"seeds": options.seeds, "files": names}, results=results)
 
 
 if __name__ == "__main__":

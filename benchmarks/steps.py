@@ -21,7 +21,7 @@ from _record import table, write
 from training import NORMALISE, SEED, pytorch_norms
 
 from fedol.models import create, fused, tiles
-from fedol.training import Job, Recipe, cuda, fit, step
+from fedol.training import Job, Recipe, fit, session, step
 
 STEPS, BATCH, EPOCHS = 70, 64, 6
 
@@ -37,7 +37,7 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "ours": nullcontext,
     "PyTorch's norms": pytorch_norms,
     "no overlap": lambda: patch.object(step, "weight_gradients_on", idle),
-    "no priority": lambda: patch.object(cuda, "URGENT", 0),
+    "no priority": lambda: patch.object(session, "URGENT", 0),
     "no dependent launch": lambda: patch.dict(tiles.LAUNCH, launch_pdl=False),
     "Adam in one piece": lambda: patch.object(step, "PIECES", 1),
     "no large sums": lambda: patch.object(fused, "LARGE", 1 << 62),

@@ -162,7 +162,7 @@ def works(device: torch.device, width: int, epochs: int) -> dict[str, Callable[[
 
 
 def ceilings(device: torch.device) -> dict[str, float]:
-    """Copy bandwidth (bytes read plus written) and matrix rate, measured: of the card in bf16, of one core in float32."""
+    """Copy bandwidth (bytes read plus written) and matrix rate, measured: of a card in bf16, of one core in float32."""
     cuda = device.type == "cuda"
     half, side = (1 << 30, 8192) if cuda else (1 << 28, 1024)
     block = torch.empty(2 * half, dtype=torch.uint8, device=device)

@@ -1,10 +1,11 @@
 """What each part of the pooling is worth: the target's accuracy on the public set without it, or with another choice.
 
-    python benchmarks/pooling_ablation.py --bench results/dev64 --spec results/specs/9-dev64.json --data-dir DATA --json FILE
+    python benchmarks/pooling_ablation.py --json FILE
+    python benchmarks/pooling_ablation.py --bench results/dev64 --spec results/specs/9-dev64.json --data-dir DATA
 
 The federations are those of ``pooling.py``, and with ``--bench`` also the uploads that a benchmark has left. Shown are
 differences to the whole pooling, mean ± standard deviation over the federations; labels only score. The pooling is
-written here a second time, with its choices as arguments; it is checked to be ``fedol.pooling``'s where they are its own.
+written here a second time, with its choices as arguments, and checked to be ``fedol.pooling``'s where they are its own.
 """
 
 from __future__ import annotations

@@ -1,0 +1,107 @@
+"""The CUDA engine's own code where there is no GPU: streams and graphs are pretended, a replay runs the step again.
+
+What a card would do (kernels, real graphs, streams at once) is tested by tests/test_training_cuda.py on one.
+"""
+
+import contextlib
+from dataclasses import replace
+from threading import Event
+from typing import Any
+
+import pytest
+import torch
+
+import fedol.training as training
+from fedol.models import create
+from fedol.training import Fit, Job, Normalisation, Process, Recipe, Snapshot, loop, session, step
+from fedol.training.cuda import CudaEngine
+
+CPU = torch.device("cpu")
+COLOURS = Normalisation((0.5,) * 3, (0.25,) * 3)
+ALL = {"augment": True, "patch": "cutmix", "schedule": "cosine", "average": 0.9, "weight_decay": 0.1}
+pytestmark = pytest.mark.filterwarnings("ignore:PyTorch's own norms train here")  # Triton needs a GPU
+
+
+class Pretended:
+    """A stream, an event or a graph."""
+
+    def __init__(self, *arguments: object, **options: object) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments, **options: None
+
+
+@pytest.fixture(autouse=True)
+def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("Stream", "Event", "CUDAGraph", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, Pretended)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    empty_like, autocast = torch.empty_like, torch.autocast
+    monkeypatch.setattr(torch, "empty_like", lambda like, pin_memory=False: empty_like(like))
+    monkeypatch.setattr(torch, "autocast", lambda kind, dtype: autocast("cpu", dtype))
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
+    monkeypatch.setattr(step, "weight_gradients_on", lambda stream: contextlib.nullcontext())
+    # A capture computes nothing, a replay computes the step.
+    monkeypatch.setattr(step.Step, "capture", lambda self, size: self._graphs.setdefault(size, Pretended()))
+    monkeypatch.setattr(step.Step, "replay", lambda self, size: self._run(size))
+    monkeypatch.setattr(training, "engine", CudaEngine)
+    monkeypatch.setattr(CudaEngine, "__exit__", lambda *error: None)
+
+
+def job(name: str, model: str = "resnet11", samples: int = 300, seed: int = 0, **recipe: Any) -> Job:
+    """Classes that can be learnt: the brightness of the image tells them."""
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.randint(10, (samples,), generator=generator)
+    images = torch.randint(60, (samples, 3, 8, 8), generator=generator) + 19 * labels[:, None, None, None]
+    net = create(model, classes=10, shape=(3, 8, 8), width=4, seed=seed)
+    return Job(name, net, images.to(torch.uint8), labels, COLOURS, Recipe(**{"epochs": 2, **recipe}), seed)
+
+
+@pytest.mark.parametrize("recipe", [{}, ALL, {"batch_size": 299}, {"proximal": 0.1}], ids=["plain", "all", "one", "μ"])
+def test_jobs_beside_each_other_train_as_in_the_plain_loop(recipe: dict[str, Any]) -> None:
+    jobs = [job("a", **recipe), job("b", samples=190, seed=1, **recipe), job("c", "resnet20", seed=2, **recipe)]
+    found: dict[str, Fit] = {fit.job.name: fit for fit in training.fit(jobs, CPU)}
+    plain = loop.train(job("a", **recipe), CPU, lambda epoch: None, Event())
+    assert [found[name].error for name in "abc"] == [None] * 3 and found["a"].path == session.PATH
+    assert found["a"].losses == pytest.approx(plain.losses, rel=0.01)  # bf16
+
+
+def test_a_models_next_job_goes_on_with_its_weights_in_the_same_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    create_session = session.Session.__init__
+
+    def counted(self: session.Session, job: Job, *arguments: Any) -> None:
+        made.append(job.name)
+        create_session(self, job, *arguments)
+
+    def iterations(first: Job) -> Process[list[float]]:
+        losses = []
+        for number in range(3):
+            losses.append((yield replace(first, name=f"{first.name}.{number}")).losses[-1])
+        return losses
+
+    monkeypatch.setattr(session.Session, "__init__", counted)
+    results = dict(training.drive([iterations(job("s")), iterations(job("t", seed=1))], CPU))
+    assert sorted(made) == ["s.0", "t.0"]
+    assert all(losses == sorted(losses, reverse=True) for losses in results.values())
+
+
+def test_it_resumes_with_the_same_bits() -> None:
+    snapshots: list[Snapshot] = []
+    (whole,) = training.fit([replace(job("a", epochs=3, **ALL), checkpoint=snapshots.append)], CPU)
+    (again,) = training.fit([replace(job("a", epochs=3, **ALL), resume=snapshots[0])], CPU)
+    assert again.losses == whole.losses and len(snapshots) == 3
+    states = (fit.job.model.state_dict() for fit in (whole, again))
+    assert all(torch.equal(a, b) for a, b in zip(*(state.values() for state in states), strict=True))
+
+
+def test_a_loss_that_is_no_number_stops_that_model_alone() -> None:
+    broken = job("broken")
+    with torch.no_grad():
+        next(broken.model.parameters()).fill_(float("nan"))
+    found = {fit.job.name: fit for fit in training.fit([broken, job("well")], CPU)}
+    assert "broken diverged" in str(found["broken"].error) and found["well"].error is None

@@ -24,6 +24,7 @@ ROUNDS = ["fedavg", "fedprox", "feddf", "fedhkt", "fedet", "mine"]
 EQUAL_COMPUTE = ["feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "mine", "mine-hard", "fedol"]
 EQUAL_COMPUTE += ["fedol-tau0", "fedol-reinit"]
 SAME = {"mixture": "fedhkt-k"}  # two names for one thing
+OFF = {field.name: field.default for field in fields(RunConfig)}  # what a setting is that a cell does not name
 SERVER, TEACHER = FEEDBACKS = ("server", "teacher")  # whose predictions clients learn: the server's, or its target
 
 
@@ -106,8 +107,7 @@ def _data(config: RunConfig) -> dict[str, Any]:
 
 def _switched_on(config: RunConfig, *names: str) -> dict[str, Any]:
     """Those that are not off, so that the hashes of results from before they existed still hold."""
-    off = {field.name: field.default for field in fields(RunConfig)}
-    return {name: getattr(config, name) for name in names if getattr(config, name) != off[name]}
+    return {name: getattr(config, name) for name in names if getattr(config, name) != OFF[name]}
 
 
 def _names(config: RunConfig) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from fedol.codecs import DEFAULT
 from fedol.evaluation import summary_statistics
 from fedol.experiments import paper
-from fedol.experiments.cells import CEILING, ENSEMBLE, ONE_ROUND, Cell
+from fedol.experiments.cells import CEILING, ENSEMBLE, OFF, ONE_ROUND, Cell
 from fedol.methods import ITERATED, title
 from fedol.methods.teacher import Distillation
 
@@ -32,8 +31,7 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
         partitions = sorted(
             {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}, key=rank
         )
-        codecs = {_codec(cell["settings"]) for cell in mine if cell["settings"].get("sends") == "predictions"}
-        body = [_row(row, partitions, name_codec=len(codecs) > 1) for row in alike(mine).values()]
+        body = [_row(row, partitions) for row in alike(mine).values()]
         _tell_apart(body)
         found.append({"settings": dict(zip(SHARED, key, strict=True)), "partitions": partitions, "rows": body})
     return found
@@ -48,7 +46,7 @@ def alike(cells: list[Result], but: tuple[str, ...] = ()) -> dict[str, list[Resu
     return groups
 
 
-def label(settings: dict[str, Any], name_codec: bool = False) -> str:
+def label(settings: dict[str, Any]) -> str:
     """A row's name: the method, and what else distinguishes it."""
     method, details = settings["method"], []
     names = {ENSEMBLE: "Ensemble of the clients", CEILING: "Server on true public labels"}
@@ -67,7 +65,6 @@ def label(settings: dict[str, Any], name_codec: bool = False) -> str:
     details += [str(settings["patch"])] if "patch" in settings else []
     details += [f"averaged at {settings['average']:g}"] if "average" in settings else []
     details += [f"weight decay {settings['weight_decay']:g}"] if "weight_decay" in settings else []
-    details += [_codec(settings)] if name_codec and settings.get("sends") == "predictions" else []
     return names.get(method, title(method)) + (f" ({', '.join(details)})" if details else "")
 
 
@@ -76,12 +73,7 @@ def _epochs(settings: dict[str, Any]) -> str:
     return f"{count} epoch{'s' if count != 1 else ''}"
 
 
-def _codec(settings: dict[str, Any]) -> str:
-    """Of the uploads; the default is not written down."""
-    return str(settings.get("codec", DEFAULT))
-
-
-def _row(cells: list[Result], partitions: list[str], name_codec: bool) -> dict[str, Any]:
+def _row(cells: list[Result], partitions: list[str]) -> dict[str, Any]:
     method, row = cells[0]["method"], {}
     plain = cells[0]["settings"].get("server_epochs") in (None, cells[0]["settings"].get("epochs"))
     for partition in partitions:
@@ -99,12 +91,7 @@ def _row(cells: list[Result], partitions: list[str], name_codec: bool) -> dict[s
         entry["difference"] = theirs and entry["mean"] - theirs[0]
         entry["files"] = [cell["file"] for cell in here if "file" in cell]
         row[partition] = entry
-    return {
-        "label": label(cells[0]["settings"], name_codec),
-        "method": method,
-        "settings": _own(cells[0]),
-        "cells": row,
-    }
+    return {"label": label(cells[0]["settings"]), "method": method, "settings": _own(cells[0]), "cells": row}
 
 
 def _tell_apart(rows: list[dict[str, Any]]) -> None:
@@ -112,7 +99,7 @@ def _tell_apart(rows: list[dict[str, Any]]) -> None:
     for name, count in Counter(row["label"] for row in rows).items():
         same = [row for row in rows if row["label"] == name] if count > 1 else []
         for setting in sorted({setting for row in same for setting in row["settings"]}):
-            values = [row["settings"].get(setting, "none") for row in same]
+            values = [row["settings"].get(setting, OFF.get(setting)) for row in same]
             if any(value != values[0] for value in values):
                 for row, value in zip(same, values, strict=True):
                     row["label"] += f", {setting} {' and '.join(value) if isinstance(value, list) else value}"

@@ -275,7 +275,7 @@ def test_codecs_are_rows_of_their_own_and_named_where_there_are_several(tmp_path
     run(tmp_path, methods="feddf,fedavg")
     assert [row[0] for row in report(tmp_path)[0][0].rows] == ["FedAvg", "FedDF (1 epoch)"]
     run(tmp_path, methods="feddf", settings={**TINY, "codec": "q7c60+zstd"})
-    labels = ["FedAvg", "FedDF (1 epoch, float32)", "FedDF (1 epoch, q7c60+zstd)"]
+    labels = ["FedAvg", "FedDF (1 epoch), codec float32", "FedDF (1 epoch), codec q7c60+zstd"]
     assert sorted(row[0] for row in report(tmp_path)[0][0].rows) == labels
 
 

@@ -58,8 +58,8 @@ def distill(
 
     ``knowledge`` holds ``Knowledge`` or arrays of probabilities [N, C], one per client. ``settings`` are the fields of
     ``Distillation`` (iterations, tau, rho, rho_step) and of ``Recipe`` (epochs, batch_size, lr, augment, schedule,
-    patch, average). ``defence`` names defences against clients that lie (``fedol.robust.defence``), for instance
-    "trust,exact,cap,runoff".
+    patch, average, weight_decay). ``defence`` names defences against clients that lie (``fedol.robust.defence``), for
+    instance "trust,exact,cap,runoff".
     """
     images = to_tensor(public, "public images")
     if images.dim() != 4 or images.dtype != torch.uint8:
@@ -96,7 +96,8 @@ def distill(
 def _wanted(method: str, settings: dict[str, Any]) -> Distillation:
     """The settings, each where it belongs: the training's in the recipe, the others beside it."""
     words = ("augment", "schedule", "patch")  # which the recipe checks itself
-    training, voting = ("epochs", "batch_size", "lr", "average", *words), ("iterations", "tau", "rho", "rho_step")
+    training = "epochs", "batch_size", "lr", "average", "weight_decay", *words
+    voting = "iterations", "tau", "rho", "rho_step"
     for name, value in settings.items():
         if name not in (*training, *voting):
             raise unknown("setting", name, (*training, *voting))

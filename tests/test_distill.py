@@ -89,6 +89,7 @@ def test_the_seed_decides(server: Any) -> None:
         {"schedule": "cosine"},
         {"patch": "cutmix"},
         {"average": 0.9},
+        {"weight_decay": 10.0},
     ],
     ids=lambda setting: next(iter(setting)),
 )

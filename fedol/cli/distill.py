@@ -25,6 +25,7 @@ from fedol.cli.options import (
     Seed,
     ServerModelName,
     Test,
+    WeightDecay,
     Width,
     given,
 )
@@ -49,6 +50,7 @@ def distill(
     schedule: Schedule = None,
     patch: Patch = None,
     average: Average = None,
+    weight_decay: WeightDecay = None,
     seed: Seed = None,
     device: Device = None,
     public: PublicImages = None,

@@ -30,6 +30,7 @@ from fedol.cli.options import (
     Quiet,
     Schedule,
     Seed,
+    WeightDecay,
     Width,
     given,
 )
@@ -90,6 +91,7 @@ def run(
     schedule: Schedule = None,
     patch: Patch = None,
     average: Average = None,
+    weight_decay: WeightDecay = None,
     development: Annotated[
         int | None, typer.Option(help="Private labeled images that take the test set's place, to tune on.")
     ] = None,

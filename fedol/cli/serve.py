@@ -27,6 +27,7 @@ from fedol.cli.options import (
     ServerModelName,
     TaskDir,
     Test,
+    WeightDecay,
     Width,
     given,
 )
@@ -52,6 +53,7 @@ def serve(
     schedule: Schedule = None,
     patch: Patch = None,
     average: Average = None,
+    weight_decay: WeightDecay = None,
     seed: Seed = None,
     device: Device = None,
     public: PublicImages = None,

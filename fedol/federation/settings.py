@@ -31,6 +31,7 @@ class ServerConfig(Settings):
     schedule: str = "constant"  # of the learning rate: constant, cosine or one-cycle
     patch: str = "none"  # in the images: none, cutout or cutmix
     average: float = 0.0  # decay of the running average of the weights; 0: the last weights count
+    weight_decay: float = 0.0  # AdamW's
     seed: int = 0
     device: str = "auto"
     parent: str = ""  # where it continues another run: the hash of that run's model
@@ -47,6 +48,7 @@ class ServerConfig(Settings):
         recipe = Recipe(
             self.epochs, self.batch_size, self.lr,
             augment=self.augment, patch=self.patch, schedule=self.schedule, average=self.average,
+            weight_decay=self.weight_decay,
         )  # fmt: skip
         defences = defence.Defence.parse(self.defence)
         return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe, defences)

@@ -55,7 +55,9 @@ def test_collect_train_report(federation: Federation, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", [{"augment": True}, {"schedule": "cosine"}, {"patch": "cutmix"}, {"average": 0.9}], ids=str
+    "setting",
+    [{"augment": True}, {"schedule": "cosine"}, {"patch": "cutmix"}, {"average": 0.9}, {"weight_decay": 10.0}],
+    ids=str,
 )
 def test_every_ingredient_reaches_the_server(
     setting: dict[str, object], federation: Federation, tmp_path: Path

@@ -1,9 +1,9 @@
 """The Flower ``ServerApp``: collect once, validate, distill, save, with the server that ``fedol serve`` runs.
 
 The run config says what the options of ``fedol serve`` say: task, out, server-model, quorum, deadline, public, test,
-width, method, iterations, tau, rho, rho-step, defence, epochs, batch-size, lr, augment, schedule, patch, average, seed,
-device. Empty, or a quorum of 0: none. And ``clients``: the names of those that are expected, so that one that never
-connects is missed by name.
+width, method, iterations, tau, rho, rho-step, defence, epochs, batch-size, lr, augment, schedule, patch, average,
+weight-decay, seed, device. Empty, or a quorum of 0: none. And ``clients``: the names of those that are expected, so
+that one that never connects is missed by name.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from torch import Tensor
 
 from fedol import methods
 from fedol.evaluation import summary_statistics
-from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
 from fedol.experiments.worker import read_spec
 from fedol.federation.scenario import Scenario
@@ -123,14 +122,23 @@ def prototypes(folder: Path) -> Iterator[Federation]:
         yield name, torch.from_numpy(logits), torch.from_numpy(labels)
 
 
-def uploaded(folder: BenchFolder, spec: Spec) -> Iterator[Federation]:
+def uploaded(options: argparse.Namespace) -> Iterator[Federation]:
     """Those whose uploads a benchmark has left behind."""
+    folder, spec = BenchFolder(options.bench), read_spec(options.spec, data_dir=options.data_dir, device="cpu")
     for cell in {cell.clients: cell for cell in spec.cells()}.values():
         files = [folder.upload(cell.clients, k) for k in range(cell.config.clients)]
         if all(file.exists() for file in files):
             labels = Scenario(cell.config).data.public_labels
             logits = torch.stack([Knowledge.load(file).log_probs for file in files]).float()
             yield f"{cell.config.partition}, seed {cell.config.seed}", logits, torch.from_numpy(labels)
+
+
+def add_sources(parser: argparse.ArgumentParser) -> None:
+    """The options that say where federations are."""
+    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data" / "predictions")
+    parser.add_argument("--bench", type=Path, help="a benchmark's folder, to score the uploads in it")
+    parser.add_argument("--spec", type=Path, help="that benchmark")
+    parser.add_argument("--data-dir", help="its dataset's files, for the labels")
 
 
 def study(name: str, logits: Tensor, labels: Tensor, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -165,19 +173,12 @@ def study(name: str, logits: Tensor, labels: Tensor, seeds: tuple[int, ...]) -> 
 def main() -> None:
     """Score everything, print the tables, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data" / "predictions")
-    parser.add_argument("--bench", type=Path, help="a benchmark's folder with uploads, instead of --data")
-    parser.add_argument("--spec", type=Path, help="that benchmark")
-    parser.add_argument("--data-dir", help="its dataset's files, for the labels")
+    add_sources(parser)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.bench:
-        spec = read_spec(options.spec, data_dir=options.data_dir, device="cpu")
-        federations = list(uploaded(BenchFolder(options.bench), spec))
-    else:
-        federations = list(prototypes(options.data))
+    federations = list(uploaded(options) if options.bench else prototypes(options.data))
     names = [name for name, _, _ in federations]
     results = [row for federation in federations for row in study(*federation, tuple(options.seeds))]
     cell = {(r["file"], r["scenario"], r["quantity"]): r for r in results}

@@ -18,12 +18,10 @@ from typing import Any
 
 import torch
 from _record import table, write
-from pooling import Case, cases, percent, prototypes, uploaded
+from pooling import Case, add_sources, cases, percent, prototypes, uploaded
 from torch import Tensor
 
 from fedol.evaluation import summary_statistics
-from fedol.experiments.store import BenchFolder
-from fedol.experiments.worker import read_spec
 from fedol.methods.pooled import gathered
 from fedol.pooling import TINY, balanced, estimate_prior, tempered
 from fedol.voting import shannon
@@ -106,17 +104,13 @@ def differences(logits: Tensor, labels: Tensor) -> Iterator[tuple[str, str, floa
 def main() -> None:
     """Score everything, print the table, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data" / "predictions")
-    parser.add_argument("--bench", type=Path, help="a benchmark's folder with uploads, beside --data")
-    parser.add_argument("--spec", type=Path, help="that benchmark")
-    parser.add_argument("--data-dir", help="its dataset's files, for the labels")
+    add_sources(parser)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
     federations = list(prototypes(options.data))
     if options.bench:
-        spec = read_spec(options.spec, data_dir=options.data_dir, device="cpu")
-        federations += list(uploaded(BenchFolder(options.bench), spec))
+        federations += list(uploaded(options))
     found: dict[tuple[str, str], list[float]] = {}  # a mean over draws for each federation
     for name, logits, labels in federations:
         draws: dict[tuple[str, str], list[float]] = {}

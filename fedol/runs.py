@@ -187,8 +187,8 @@ def _lock(path: Path) -> FileLock | None:
     return lock
 
 
-def read_votes(path: Path) -> dict[str, Any]:
-    """The stored pseudo-labels of one iteration, or what its targets said."""
+def read_kept(path: Path) -> dict[str, Any]:
+    """What an iteration has kept of its pseudo-labels or its targets."""
     try:
         return dict(read_tensors(path)[0])
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:

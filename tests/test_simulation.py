@@ -17,7 +17,7 @@ from fedol.errors import FedolError
 from fedol.federation.simulation import RunResult
 from fedol.knowledge import Knowledge
 from fedol.provenance import commit
-from fedol.runs import read_votes
+from fedol.runs import read_kept
 
 SMALL: dict[str, Any] = {"epochs": 8, "iterations": 4, "device": "cpu"}  # the quick job, shortened
 
@@ -75,7 +75,7 @@ def test_history_and_its_diagnostics(small: RunResult) -> None:
 def test_the_stored_votes_are_algorithm_1_on_the_uploads(small: RunResult) -> None:
     probs = torch.stack([Knowledge.load(path).probabilities() for path in sorted(small.out.glob("clients/*.fedol"))])
     assert probs.shape == (10, 400, 10)
-    votes = read_votes(small.out / "server" / "01.votes.safetensors")
+    votes = read_kept(small.out / "server" / "01.votes.safetensors")
     expected = fedol.pseudo_labels(probs, 0.1)
     assert torch.equal(votes["labels"], expected.labels)
     assert torch.equal(votes["voters"], expected.voters)

@@ -23,7 +23,7 @@ from fedol.federation.uploads import Uploads
 from fedol.files import write_atomically, write_json
 from fedol.png import contact_sheet, encode
 from fedol.robust.defence import Defence
-from fedol.runs import RunFolder, read_votes
+from fedol.runs import RunFolder, read_kept
 from fedol.server import ServerModel
 from fedol.watching import watched
 
@@ -52,7 +52,7 @@ def diagnosed(
         diagnostics: dict[str, Any] = {"test_accuracy": accuracy(server.predict_log_proba(test.x), test.y)}
         votes = folder.votes(record["iteration"])
         if truth is not None and votes.exists():
-            diagnostics["pseudo_label_accuracy"] = pseudo_label_accuracy(read_votes(votes)["labels"], truth)
+            diagnostics["pseudo_label_accuracy"] = pseudo_label_accuracy(read_kept(votes)["labels"], truth)
         found.append({**record, "diagnostics": diagnostics})
     return found
 
@@ -70,9 +70,9 @@ def account_for_labels(
 ) -> None:
     """Write ``evidence.json`` and ``public.png``."""
     shown = choose(len(public), clients, seed)
-    votes = [read_votes(path) for record in server.history if (path := folder.votes(record["iteration"])).exists()]
+    votes = [read_kept(path) for record in server.history if (path := folder.votes(record["iteration"])).exists()]
     write_atomically(folder.path / "public.png", encode(contact_sheet(public[shown])))
     last = folder.targets(server.history[-1]["iteration"])
-    taught = read_votes(last) if last.exists() else None  # runs of earlier versions have not kept it
+    taught = read_kept(last) if last.exists() else None  # runs of earlier versions have not kept it
     found = gather(shown, uploads, votes, server, public, truth, defence, left_out, taught)
     write_atomically(folder.path / "evidence.json", json.dumps(found, separators=(",", ":")).encode())

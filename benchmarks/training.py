@@ -34,8 +34,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
+from fedol.errors import InputError
 from fedol.models import blocks, create
-from fedol.training import Epoch, Job, Normalisation, Recipe, fit
+from fedol.training import Epoch, Job, Normalisation, Recipe, fit, resolve_device
 from fedol.training.cpu import threads
 from fedol.training.loop import train
 
@@ -199,7 +200,10 @@ def main() -> None:
     arguments.add_argument("--epochs", type=int, help="default: 2 on CUDA, 10 on the CPU")
     arguments.add_argument("--json", type=Path)
     options = arguments.parse_args()
-    device = torch.device(options.device)
+    try:
+        device = resolve_device(options.device)
+    except InputError as error:
+        arguments.error(str(error))
     cuda = device.type == "cuda"
     epochs = options.epochs or (2 if cuda else 10)
     limits = ceilings(device)

@@ -20,18 +20,20 @@ from fedol import __version__
 PACKAGE = Path(__file__).resolve().parent
 
 
+def versions(*packages: str) -> dict[str, str]:
+    """Of Python, FedOL, PyTorch and these packages."""
+    # PyTorch's own word names its build (+cpu, +cu130), which the metadata of a wheel from PyPI does not.
+    always = {"python": platform.python_version(), "fedol": __version__, "torch": str(torch.__version__)}
+    return always | {name: version(name) for name in packages}
+
+
 def provenance(seed: int, device: torch.device | None = None) -> dict[str, Any]:
     """Command, commit (null outside a checkout), versions, machine, device, seed and date of the present process."""
     device = device or torch.device("cpu")
     return {
         "command": command(),
         "commit": os.environ.get("FEDOL_COMMIT") or commit(),  # the variable: where a copy has no .git
-        "versions": {
-            "python": platform.python_version(),
-            "fedol": __version__,
-            **{name: version(name) for name in ("torch", "numpy")},
-            "cuda": torch.version.cuda,
-        },
+        "versions": {**versions("numpy"), "cuda": torch.version.cuda},
         "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count()},
         "device": device_name(device),
         "seed": seed,

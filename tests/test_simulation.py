@@ -16,7 +16,7 @@ from fedol.data.split import Split
 from fedol.errors import FedolError
 from fedol.federation.simulation import RunResult
 from fedol.knowledge import Knowledge
-from fedol.provenance import commit
+from fedol.provenance import commit, versions
 from fedol.runs import read_kept
 
 SMALL: dict[str, Any] = {"epochs": 8, "iterations": 4, "device": "cpu"}  # the quick job, shortened
@@ -89,6 +89,11 @@ def test_the_commit_is_that_of_the_code_that_runs(monkeypatch: pytest.MonkeyPatc
     before = commit()
     monkeypatch.setattr("fedol.provenance._git", lambda *arguments: "another")
     assert commit() == before
+
+
+def test_a_version_names_the_build_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "9.9+cu999")
+    assert versions("numpy")["torch"] == "9.9+cu999"
 
 
 def test_provenance(small: RunResult) -> None:

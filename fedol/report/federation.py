@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from fedol import __version__
 from fedol.data import Images
 from fedol.evaluation import accuracy
 from fedol.federation.roster import Roster
 from fedol.federation.settings import ServerConfig
 from fedol.models import describe, parameter_count
+from fedol.provenance import versions
 from fedol.server import ServerModel, load
 from fedol.task import Task
 
@@ -42,11 +40,7 @@ def federation_summary(
         "history": server.history,
         "public_class_mix": _mix(log_probs, task),
         "test": _score(server, test),
-        "versions": {
-            "fedol": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "numpy", "safetensors", "zstandard")},
-        },
+        "versions": versions("numpy", "safetensors", "zstandard"),
         "device": str(server.device),
     }
     if start is not None:

@@ -27,36 +27,41 @@ class Batches:
     def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
         """Normalised float32 [n, C, H, W] of the images ``index``, each seen as ``view`` says (see ``Job.views``).
 
-        A ``patch`` (see ``Job.patches``) is filled from the other image, in the same view, or with the mean colour.
+        A ``patch`` (see ``Job.patches``) is filled from the other image, in the same view, or with the mean colour. So
+        every pixel is gathered once: within the patch from another image, at another place where the view says so.
         """
-        images = self._normalised(index, view)
-        if patch is not None:
-            fill = self._normalised(patch[:, 0], view) if mix else torch.zeros((), device=index.device)
-            images = torch.where(self._within(patch), fill, images)
+        if view is None and not mix:
+            pixels = self.pixels[index]
+        else:
+            source = index[:, None, None]
+            if patch is not None and mix:
+                source = torch.where(self._within(patch), patch[:, 0, None, None], source)
+            pixels = self.pixels[source, *self._places(view)]
+        images = pixels if self._ready else self._normalise(pixels)
+        if patch is not None and not mix:
+            images = images.masked_fill(self._within(patch)[..., None], 0)
         return images.permute(0, 3, 1, 2)
-
-    def _normalised(self, index: Tensor, view: Tensor | None) -> Tensor:
-        pixels = self.pixels[index] if view is None else self._augmented(index, view)
-        return pixels if self._ready else self._normalise(pixels)
 
     def _normalise(self, pixels: Tensor) -> Tensor:
         return (pixels.float() / 255 - self._mean) / self._std
 
     def _within(self, patch: Tensor) -> Tensor:
-        """Where each image's box is, bool [n, H, W, 1]."""
+        """Where each image's box is, bool [n, H, W]."""
         height, width = self.pixels.shape[1:3]
         row = torch.arange(height, device=patch.device)[:, None]
         column = torch.arange(width, device=patch.device)
         top, bottom, left, right = (side[:, None, None] for side in patch[:, 1:].unbind(1))
-        return ((row >= top) & (row < bottom) & (column >= left) & (column < right))[..., None]
+        return (row >= top) & (row < bottom) & (column >= left) & (column < right)
 
-    def _augmented(self, index: Tensor, view: Tensor) -> Tensor:
-        """A reflect-padded crop and a flip are one gather: only the row and column numbers differ per sample."""
-        height, width = self.pixels.shape[1:3]
-        rows = _reflect(torch.arange(height, device=index.device) + view[:, :1], height)
-        columns = _reflect(torch.arange(width, device=index.device) + view[:, 1:2], width)
+    def _places(self, view: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Rows and columns to read, broadcast to [n, H, W]: a reflect-padded crop and a flip are other numbers."""
+        rows, columns = (torch.arange(size, device=self.pixels.device) for size in self.pixels.shape[1:3])
+        if view is None:
+            return rows[:, None], columns
+        rows = _reflect(rows + view[:, :1], len(rows))
+        columns = _reflect(columns + view[:, 1:2], len(columns))
         columns = torch.where(view[:, 2:] == 1, columns.flip(1), columns)
-        return self.pixels[index[:, None, None], rows[:, :, None], columns[:, None, :]]
+        return rows[:, :, None], columns[:, None, :]
 
 
 def _reflect(place: Tensor, size: int) -> Tensor:

@@ -23,6 +23,7 @@ from _record import table, write
 from torch import Tensor
 
 from fedol import methods
+from fedol.config import RunConfig
 from fedol.evaluation import summary_statistics
 from fedol.experiments.store import BenchFolder
 from fedol.experiments.worker import read_spec
@@ -122,15 +123,20 @@ def prototypes(folder: Path) -> Iterator[Federation]:
         yield name, torch.from_numpy(logits), torch.from_numpy(labels)
 
 
-def uploaded(options: argparse.Namespace) -> Iterator[Federation]:
-    """Those whose uploads a benchmark has left behind."""
+def federations_of(options: argparse.Namespace) -> Iterator[tuple[RunConfig, list[Knowledge]]]:
+    """Those whose uploads a benchmark has left behind: their settings and what the clients sent."""
     folder, spec = BenchFolder(options.bench), read_spec(options.spec, data_dir=options.data_dir, device="cpu")
     for cell in {cell.clients: cell for cell in spec.cells()}.values():
         files = [folder.upload(cell.clients, k) for k in range(cell.config.clients)]
         if all(file.exists() for file in files):
-            labels = Scenario(cell.config).data.public_labels
-            logits = torch.stack([Knowledge.load(file).log_probs for file in files]).float()
-            yield f"{cell.config.partition}, seed {cell.config.seed}", logits, torch.from_numpy(labels)
+            yield cell.config, [Knowledge.load(file) for file in files]
+
+
+def uploaded(options: argparse.Namespace) -> Iterator[Federation]:
+    """The federations of a benchmark."""
+    for config, known in federations_of(options):
+        labels = torch.from_numpy(Scenario(config).data.public_labels)
+        yield f"{config.partition}, seed {config.seed}", torch.stack([k.log_probs for k in known]).float(), labels
 
 
 def add_sources(parser: argparse.ArgumentParser) -> None:

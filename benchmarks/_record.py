@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from fedol.errors import FedolError
 from fedol.provenance import provenance
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def script(main: Callable[[], None]) -> None:
+    """A script's main function; what the user can mend is a sentence and exit code 2, as in fedol's commands."""
+    try:
+        main()
+    except FedolError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def write(file: Path, *, seed: int, settings: dict[str, Any], results: Any, device: torch.device | None = None) -> None:

@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from _record import table, write
+from _record import script, table, write
 from torch import Tensor
 
 from fedol import methods
 from fedol.config import RunConfig
+from fedol.errors import InputError
 from fedol.evaluation import summary_statistics
 from fedol.experiments.store import BenchFolder
 from fedol.experiments.worker import read_spec
@@ -126,10 +127,16 @@ def prototypes(folder: Path) -> Iterator[Federation]:
 def federations_of(options: argparse.Namespace) -> Iterator[tuple[RunConfig, list[Knowledge]]]:
     """Those whose uploads a benchmark has left behind: their settings and what the clients sent."""
     folder, spec = BenchFolder(options.bench), read_spec(options.spec, data_dir=options.data_dir, device="cpu")
-    for cell in {cell.clients: cell for cell in spec.cells()}.values():
-        files = [folder.upload(cell.clients, k) for k in range(cell.config.clients)]
-        if all(file.exists() for file in files):
-            yield cell.config, [Knowledge.load(file) for file in files]
+    cells = {cell.clients: cell for cell in spec.cells()}.values()
+    sent = [(cell.config, [folder.upload(cell.clients, k) for k in range(cell.config.clients)]) for cell in cells]
+    there = [(config, files) for config, files in sent if all(file.exists() for file in files)]
+    if not there:
+        raise InputError(
+            f"The uploads of {options.spec} are not in {options.bench}/clients, which git does not keep; "
+            f"'fedol bench run {options.spec} --out {options.bench}' makes them."
+        )
+    for config, files in there:
+        yield config, [Knowledge.load(file) for file in files]
 
 
 def uploaded(options: argparse.Namespace) -> Iterator[Federation]:
@@ -142,6 +149,11 @@ def uploaded(options: argparse.Namespace) -> Iterator[Federation]:
 def add_sources(parser: argparse.ArgumentParser) -> None:
     """The options that say where federations are."""
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data" / "predictions")
+    add_uploads(parser)
+
+
+def add_uploads(parser: argparse.ArgumentParser) -> None:
+    """The options that say where a benchmark's uploads are."""
     parser.add_argument("--bench", type=Path, help="a benchmark's folder, to score the uploads in it")
     parser.add_argument("--spec", type=Path, help="that benchmark")
     parser.add_argument("--data-dir", help="its dataset's files, for the labels")
@@ -209,4 +221,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

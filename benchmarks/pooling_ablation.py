@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _record import table, write
+from _record import script, table, write
 from pooling import Case, add_sources, cases, percent, prototypes, uploaded
 from torch import Tensor
 
@@ -134,4 +134,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

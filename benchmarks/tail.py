@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _record import table, write
-from pooling import add_sources, federations_of, long_tail
+from _record import script, table, write
+from pooling import add_uploads, federations_of, long_tail
 
 from fedol.config import RunConfig, changed
 from fedol.distillation import distillation
@@ -61,7 +61,7 @@ def trained() -> Iterator[Federation]:
 def uploaded(options: argparse.Namespace) -> Iterator[Federation]:
     """A benchmark's clients, with several tails each."""
     for config, clients in federations_of(options):
-        scenario = Scenario(changed(config, {"device": options.device, **json.loads(options.settings)}))
+        scenario = Scenario(changed(config, {"device": options.device, **options.settings}))
         for seed in SEEDS:
             yield scenario, clients, seed
 
@@ -86,8 +86,8 @@ def servers(scenario: Scenario, clients: list[Knowledge], index: torch.Tensor, s
 def main() -> None:
     """Train everything, print the table, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_sources(parser)
-    parser.add_argument("--settings", default="{}", help="settings of the benchmark to replace, as JSON")
+    add_uploads(parser)
+    parser.add_argument("--settings", type=json.loads, default={}, help="settings of the benchmark to replace, as JSON")
     parser.add_argument("--device", default="cpu", help="where its servers train")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -119,4 +119,4 @@ def row(partition: str, name: str, found: list[dict[str, float]]) -> dict[str, A
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -29,12 +29,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from _record import seconds, table, write
+from _record import script, seconds, table, write
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedol.errors import InputError
 from fedol.models import blocks, create
 from fedol.training import Epoch, Job, Normalisation, Recipe, fit, resolve_device
 from fedol.training.cpu import threads
@@ -200,10 +199,7 @@ def main() -> None:
     arguments.add_argument("--epochs", type=int, help="default: 2 on CUDA, 10 on the CPU")
     arguments.add_argument("--json", type=Path)
     options = arguments.parse_args()
-    try:
-        device = resolve_device(options.device)
-    except InputError as error:
-        arguments.error(str(error))
+    device = resolve_device(options.device)
     cuda = device.type == "cuda"
     epochs = options.epochs or (2 if cuda else 10)
     limits = ceilings(device)
@@ -239,4 +235,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -188,6 +188,18 @@ def study(name: str, logits: Tensor, labels: Tensor, seeds: tuple[int, ...]) -> 
     ]
 
 
+def over_seeds(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The federations that differ in their seed alone, together: mean and spread of their means."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for row in results:
+        found.setdefault((row["file"].split(",")[0], row["scenario"], row["quantity"]), []).append(row["mean"])
+    return [
+        {"file": partition, "scenario": scenario, "quantity": key, **summary_statistics(means), "values": means}
+        for (partition, scenario, key), means in found.items()
+        if len(means) > 1
+    ]
+
+
 def main() -> None:
     """Score everything, print the tables, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -197,8 +209,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     federations = list(uploaded(options) if options.bench else prototypes(options.data))
-    names = [name for name, _, _ in federations]
     results = [row for federation in federations for row in study(*federation, tuple(options.seeds))]
+    results += over_seeds(results)
+    names = list(dict.fromkeys(row["file"] for row in results))
     cell = {(r["file"], r["scenario"], r["quantity"]): r for r in results}
     scenarios = list(dict.fromkeys(r["scenario"] for r in results))
 

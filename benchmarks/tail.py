@@ -41,7 +41,7 @@ METHODS = ("mixture", "fedol", "pooled", "fedol+")
 SEEDS = (3, 4, 5)
 RATIO = 50
 ITERATIONS = 5  # of servers that iterate: they share out the epochs that the others have
-Federation = tuple[Scenario, list[Knowledge], int]  # the data, what the clients sent, the seed of the tail
+Federation = tuple[Scenario, list[Knowledge]]  # the data, and what the clients sent
 
 
 def trained() -> Iterator[Federation]:
@@ -55,18 +55,16 @@ def trained() -> Iterator[Federation]:
             with tempfile.TemporaryDirectory() as folder:
                 run(config, out=Path(folder))
                 clients = [Knowledge.load(file) for file in sorted(Path(folder, "clients").glob("*.fedol"))]
-            yield Scenario(replace(config, server_epochs=50)), clients, seed
+            yield Scenario(replace(config, server_epochs=50)), clients
 
 
 def uploaded(options: argparse.Namespace) -> Iterator[Federation]:
-    """A benchmark's clients, with several tails each."""
+    """A benchmark's clients."""
     for config, clients in federations_of(options):
-        scenario = Scenario(changed(config, {"device": options.device, **options.settings}))
-        for seed in SEEDS:
-            yield scenario, clients, seed
+        yield Scenario(changed(config, {"device": options.device, **options.settings})), clients
 
 
-def servers(scenario: Scenario, clients: list[Knowledge], index: torch.Tensor, seed: int) -> dict[str, float]:
+def servers(scenario: Scenario, clients: list[Knowledge], index: torch.Tensor) -> dict[str, float]:
     """Test accuracy in % of a server by each method, on these public images alone."""
     known = [Knowledge(client.log_probs[index], client=client.client) for client in clients]
     epochs, processes = scenario.config.distillation.recipe.epochs, []
@@ -74,7 +72,9 @@ def servers(scenario: Scenario, clients: list[Knowledge], index: torch.Tensor, s
         rounds = ITERATIONS if method in ITERATED else 1
         settings = replace(scenario.config, method=method, iterations=rounds, server_epochs=epochs // rounds)
         processes.append(
-            distillation(known, scenario.public[index], scenario.server, settings.distillation, seed, scenario.device)
+            distillation(
+                known, scenario.public[index], scenario.server, settings.distillation, settings.seed, scenario.device
+            )
         )
     test = scenario.data.test
     return {
@@ -93,19 +93,21 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)  # for what is not training: two threads wait for each other beside anything else
     found: dict[str, list[dict[str, float]]] = {}
-    for scenario, clients, seed in uploaded(options) if options.bench else trained():
+    seeds: set[int] = set()
+    for scenario, clients in uploaded(options) if options.bench else trained():
         config = scenario.config
-        index = long_tail(torch.from_numpy(scenario.data.public_labels), RATIO, seed)
-        right = servers(scenario, clients, index, seed)
+        index = long_tail(torch.from_numpy(scenario.data.public_labels), RATIO, config.seed)
+        right = servers(scenario, clients, index)
         found.setdefault(config.partition, []).append(right)
+        seeds.add(config.seed)
         shown = {name: round(value, 1) for name, value in right.items()}
-        print(config.partition, config.seed, seed, len(index), shown, flush=True)
+        print(config.partition, config.seed, len(index), shown, flush=True)
         results = [row(partition, name, found[partition]) for partition in found for name in METHODS]
         if options.json:
             names = ("dataset", "server_model", "width", "development")
-            settings = {name: getattr(config, name) for name in names} | {"ratio": RATIO, "seeds": SEEDS}
+            settings = {name: getattr(config, name) for name in names} | {"ratio": RATIO, "seeds": sorted(seeds)}
             settings["epochs"] = config.distillation.recipe.epochs
-            write(options.json, seed=SEEDS[0], settings=settings, results=results, device=scenario.device)
+            write(options.json, seed=min(seeds), settings=settings, results=results, device=scenario.device)
     cell = {(r["method"], r["partition"]): f"{r['mean']:.1f} ± {r['std']:.1f}" for r in results}
     table(["server", *found], [[m, *(cell[m, p] for p in found)] for m in METHODS])
 

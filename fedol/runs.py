@@ -28,13 +28,14 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from safetensors import SafetensorError
 
 from fedol.config import Settings
 from fedol.epochfile import EpochFile
 from fedol.errors import FedolError, cause
 from fedol.files import TEMPORARY, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
+from fedol.locks import Taken, hold
 from fedol.methods import Targets
 from fedol.models import ModelSpec
 from fedol.server import ServerModel, load
@@ -175,15 +176,12 @@ def _lock(path: Path) -> FileLock | None:
     place = path.resolve() / LOCK
     lock = _HELD.get(place)
     if lock is None:
-        lock = FileLock(place, timeout=0)
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-        except Timeout:
+            lock = hold(place)
+        except Taken:
             raise FedolError(f"Another process works in {path}; wait until it ends, or choose another --out.") from None
-        except (OSError, NotImplementedError):
-            return None  # a file system without locks; one without room says so at the first write
-        _HELD[place] = lock
+        if lock is not None:
+            _HELD[place] = lock
     return lock
 
 

@@ -255,7 +255,9 @@ def _run(
     if as_json:
         print(json.dumps(summary))
     elif not quiet:
-        Console().print(f"{summary['finished']} of {summary['cells']} cells are finished in {out}.", highlight=False)
+        other = f"; another process works on {summary['elsewhere']}" if summary["elsewhere"] else ""
+        said = f"{summary['finished']} of {summary['cells']} cells are finished in {out}{other}."
+        Console().print(said, highlight=False)
     if summary["finished"]:
         if not (quiet or as_json):
             _print(tables(out)[0])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,7 @@ class Bench:
         """Compute what is missing; after the limit (seconds) whatever is unfinished is left for the next time.
 
         ``side_by_side``: how many groups train at once. More keep a GPU busier, and more is lost when it is cut off.
+        Several processes may work in one folder: each takes groups that no other has begun.
         """
         if side_by_side < 1:
             raise InputError(f"At least one group must train at a time, but side by side are {side_by_side}.")
@@ -52,13 +56,35 @@ class Bench:
         progress.deadline = None if time_limit is None else began + time_limit
         progress.total = sum(plan.work for plan in todo)
         progress.flops = self._flops()
+        tried: set[str] = set()
         with contextlib.suppress(OutOfTime):
             least = 1  # the first group always begins, so that short leases get on
-            while batch := self._in_time(todo[:side_by_side], progress.deadline, least):
-                failed += self._run(batch, progress)
-                todo, least = todo[len(batch) :], 0
+            while True:
+                with contextlib.ExitStack() as held:
+                    free = list(islice(self._free(todo, held), side_by_side))
+                    if not (batch := self._in_time(free, progress.deadline, least)):
+                        break
+                    failed += self._run(batch, progress)
+                tried |= {cell.hash for plan in batch for cell in plan.cells}
+                todo = [plan for plan in todo if tried.isdisjoint(cell.hash for cell in plan.cells)]
+                least = 0
         hashes = {cell.hash: self.folder.cell(cell).exists() for cell in self.spec.cells()}
-        return {"cells": len(hashes), "finished": sum(hashes.values()), "failed": failed}
+        counts = {"cells": len(hashes), "finished": sum(hashes.values()), "elsewhere": self._taken(todo)}
+        return {**counts, "failed": failed}
+
+    def _free(self, todo: list[Plan], held: contextlib.ExitStack) -> Iterator[Plan]:
+        """Groups that no other process works on, each claimed as it is asked for; less what others have finished."""
+        for plan in todo:
+            if self.folder.claim(plan.cells, held) and (missing := self._missing(plan)):
+                yield replace(plan, cells=missing)
+
+    def _taken(self, todo: list[Plan]) -> int:
+        """How many unfinished cells other processes work on."""
+        with contextlib.ExitStack() as held:
+            return sum(len(self._missing(plan)) for plan in todo if not self.folder.claim(plan.cells, held))
+
+    def _missing(self, plan: Plan) -> list[Cell]:
+        return [cell for cell in plan.cells if not self.folder.cell(cell).exists()]
 
     def _in_time(self, batch: list[Plan], deadline: float | None, least: int) -> list[Plan]:
         """As many of these groups as are expected to end in time, trained together."""

@@ -4,6 +4,7 @@ cells/<hash>.json             a finished cell
 clients/<hash>/03.fedol       what client 3 uploaded
 clients/<hash>/03.json        its record: test accuracy, seconds, bytes; written after the upload, which it marks whole
 clients/<hash>/03.safetensors its model, written last; only ensembles and later rounds need it
+clients/<hash>/lock           held by the process that trains these clients or servers from them, empty
 servers/<hash>.safetensors    the server of an unfinished cell after its last iteration
 rounds/<hash>/04/             an unfinished cell of several rounds after its fourth
 timing/<name>.json            how much was computed in how many seconds, for estimates
@@ -13,13 +14,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from fedol.errors import FedolError
 from fedol.experiments.cells import Cell
 from fedol.files import read_json, write_json
+from fedol.locks import Taken, hold
 from fedol.watching import watched
 
 
@@ -35,6 +38,19 @@ class BenchFolder:
             (self.path / "cells").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FedolError(f"The folder {self.path} cannot be written ({error.strerror}); choose another.") from None
+
+    def claim(self, cells: Iterable[Cell], held: ExitStack) -> bool:
+        """Keep other processes from all that has these cells' clients while ``held`` is open; False: one is there."""
+        with ExitStack() as taken:
+            for clients in sorted({cell.clients for cell in cells}):
+                try:
+                    lock = hold(self.path / "clients" / clients / "lock")
+                except Taken:
+                    return False
+                if lock is not None:
+                    taken.callback(lock.release)
+            held.push(taken.pop_all())
+        return True
 
     def cell(self, cell: Cell) -> Path:
         """A cell's result; it is there exactly when the cell is finished."""

@@ -19,7 +19,12 @@ def bench(*words, code=0):
 
 def test_run_report_and_cost(tmp_path):
     words = ("--partitions", "iid", "--methods", "local,feddf", "--out", tmp_path)
-    assert json.loads(bench("one-round", *TINY, *words, "--json")) == {"cells": 2, "finished": 2, "failed": []}
+    assert json.loads(bench("one-round", *TINY, *words, "--json")) == {
+        "cells": 2,
+        "finished": 2,
+        "elsewhere": 0,
+        "failed": [],
+    }
     assert "2 of 2 cells are finished" in bench("one-round", *TINY, *words)
     bench("rounds", *TINY, *words[:2], "--methods", "fedavg", "--rounds", 2, "--out", tmp_path)
     found = json.loads(bench("report", tmp_path, "--json"))

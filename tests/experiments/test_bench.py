@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
+from types import MethodType
 
 import pytest
 import torch
@@ -52,7 +54,7 @@ def smoke(tmp_path_factory):
     """One round of all methods, then two rounds, once for all tests here."""
     out = tmp_path_factory.mktemp("bench")
     progress = Silent()
-    assert run(out, progress) == {"cells": 15, "finished": 15, "failed": []}
+    assert run(out, progress) == {"cells": 15, "finished": 15, "elsewhere": 0, "failed": []}
     assert run(out, kind="rounds", rounds=2, feedback_epochs=1)["finished"] == 7
     return out, progress
 
@@ -142,6 +144,34 @@ def test_folders_of_two_machines_merge_by_copying(smoke, tmp_path):
     assert all(ours[key]["accuracy"] == theirs[key]["accuracy"] for key in ours)  # the same seed, the same number
 
 
+def test_several_processes_in_one_folder_share_the_groups(tmp_path):
+    settings = {"methods": "feddf,ceiling", "partitions": "dirichlet:0.5,classes:5"}
+    bench = Bench(Spec.from_json({**SMOKE, **settings}), tmp_path)
+    theirs, ours = bench.plans()  # the ceiling needs no partition: it is the first group's
+    with ExitStack() as other:
+        assert bench.folder.claim(theirs.cells, other)
+        progress = Silent()
+        expected = {"cells": 3, "finished": 1, "elsewhere": 2, "failed": []}
+        assert run(tmp_path, progress, side_by_side=2, **settings) == expected
+        assert progress.jobs.count("client 0") == 1 and bench.folder.cell(ours.cells[0]).exists()
+    assert run(tmp_path, **settings) == {"cells": 3, "finished": 3, "elsewhere": 0, "failed": []}
+
+
+def test_what_another_process_has_finished_meanwhile_is_not_done_again(tmp_path, monkeypatch):
+    settings = {"methods": "feddf", "partitions": "dirichlet:0.5,classes:5"}
+    claim, progress = BenchFolder.claim, Silent()
+
+    def after_the_other(folder, cells, held):
+        if not folder.cell(cells[0]).exists():
+            run(tmp_path, **{**settings, "partitions": cells[0].config.partition})
+        return claim(folder, cells, held)
+
+    bench = Bench(Spec.from_json({**SMOKE, **settings}), tmp_path)
+    monkeypatch.setattr(bench.folder, "claim", MethodType(after_the_other, bench.folder))
+    assert bench.run(progress)["finished"] == 2
+    assert progress.jobs == []
+
+
 def test_out_of_time_is_a_clean_end_and_the_server_continues_after_its_last_iteration(smoke, tmp_path):
     out = shutil.copytree(smoke[0], tmp_path / "bench")
     finished = results(out)["fedol", 1]
@@ -153,7 +183,7 @@ def test_out_of_time_is_a_clean_end_and_the_server_continues_after_its_last_iter
                 self.deadline = 0.0  # long ago
             super().epoch(epoch)
 
-    assert run(out, Short(), time_limit=1000) == {"cells": 15, "finished": 14, "failed": []}
+    assert run(out, Short(), time_limit=1000) == {"cells": 15, "finished": 14, "elsewhere": 0, "failed": []}
     progress = Silent()
     assert run(out, progress)["finished"] == 15
     assert progress.jobs == ["fedol 2/2"]
@@ -218,7 +248,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
 
 def test_after_the_time_limit_nothing_new_begins(smoke, tmp_path):
     summary = run(tmp_path, time_limit=0.0, methods="local,feddf", seeds=2)
-    assert summary == {"cells": 4, "finished": 0, "failed": []}
+    assert summary == {"cells": 4, "finished": 0, "elsewhere": 0, "failed": []}
 
 
 def test_groups_side_by_side_give_the_same_results_as_one_after_another(tmp_path):
@@ -267,7 +297,7 @@ def test_variants_share_clients_and_stand_in_one_table(tmp_path):
 def test_a_cell_that_two_variants_share_is_computed_once(tmp_path):
     progress = Silent()
     summary = run(tmp_path, progress, methods="feddf,fedol", variants=[{}, {"settings": {"tau": 0.5}}])
-    assert summary == {"cells": 3, "finished": 3, "failed": []}  # FedDF knows no τ
+    assert summary == {"cells": 3, "finished": 3, "elsewhere": 0, "failed": []}  # FedDF knows no τ
     assert progress.jobs.count("feddf 1/1") == 1
 
 
@@ -319,7 +349,7 @@ def test_a_killed_benchmark_resumes_without_doing_finished_cells_again(tmp_path)
     before = {path.name: path.stat().st_mtime_ns for path in cells.glob("*.json")}
     assert len(before) == 2
     again = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    assert json.loads(again.stdout) == {"cells": 3, "finished": 3, "failed": []}
+    assert json.loads(again.stdout) == {"cells": 3, "finished": 3, "elsewhere": 0, "failed": []}
     after = {path.name: path.stat().st_mtime_ns for path in cells.glob("*.json")}
     assert {name: after[name] for name in before} == before
     run(tmp_path / "straight", settings=slow, methods="fedol")

@@ -175,6 +175,7 @@ def study(name: str, logits: Tensor, labels: Tensor, seeds: tuple[int, ...]) -> 
         counts = torch.bincount(case[1], minlength=logits.shape[2]).double() + 0.5
         soft["true prior"] = pool.balanced_to(counts / counts.sum()).soft  # what a perfect estimate would give
         values = {short: percent(soft[m].argmax(1) == case[1]) for m, short in zip(soft, SHORT, strict=True)}
+        values["ours over the mixture"] = values["ours"] - values["λ mixture"]
         values["reliability"] = 100 * pool.reliability()
         if scenario in ("balanced", "1:50 tail"):
             labels_of = labelled(case, soft["pooled"], soft["mixture"])

@@ -5,7 +5,10 @@ import json
 import re
 import runpy
 import shlex
+import statistics
 import sys
+from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +118,27 @@ def test_the_table_is_that_of_the_committed_record() -> None:
     best = max(client["accuracy"] for client in record["clients"])
     assert record["server"]["accuracy"] > best
     assert record["seconds"] < 60  # a record of the past, which README's "under a minute" quotes
+
+
+def test_the_numbers_on_cifar100_are_those_of_the_committed_cells() -> None:
+    partitions = "dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20"
+
+    def found(folder: str, method: str, number: Callable[[dict[str, Any]], float]) -> list[list[float]]:
+        cells = [json.loads(path.read_text()) for path in sorted((ROOT / folder / "cells").glob("*.json"))]
+        mine = [cell for cell in cells if cell["method"] == method and cell["settings"]["width"] == 64]
+        return [[number(cell) for cell in mine if cell["settings"]["partition"] == p] for p in partitions]
+
+    def row(folder: str, method: str, number: Callable[[dict[str, Any]], float] = itemgetter("accuracy")) -> str:
+        return " | ".join(f"{100 * statistics.mean(values):.1f}" for values in found(folder, method, number))
+
+    assert f"reproduced | {row('results', 'fedol')} |" in README
+    assert f"in the paper) | {row('results', 'feddf')} |" in README
+    seeds = found("results/best", "pooled", itemgetter("accuracy"))
+    assert [len(values) for values in seeds] == [3, 3, 3, 2]
+    best = " | ".join(f"**{100 * statistics.mean(v):.1f} ± {100 * statistics.stdev(v):.1f}**" for v in seeds)
+    assert f"| {best} |" in README
+    clients = row("results/best", "pooled", lambda cell: statistics.mean(c["accuracy"] for c in cell["clients"]))
+    assert f"on average | {clients} |" in README
 
 
 def test_every_link_leads_somewhere() -> None:

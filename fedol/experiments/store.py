@@ -12,10 +12,9 @@ timing/<name>.json            how much was computed in how many seconds, for est
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +96,7 @@ class BenchFolder:
         """Work per second on this kind of device so far."""
         times = []
         for path in (self.path / "timing").glob("*.json"):
-            with contextlib.suppress(FedolError):  # an estimate is not worth an error
+            with suppress(FedolError):  # an estimate is not worth an error
                 times.append(read_json(path))
         seconds = sum(time["seconds"] for time in times if time["device"] == device)
         return sum(time["work"] for time in times if time["device"] == device) / seconds if seconds else None

@@ -35,7 +35,7 @@ def read_spec(path: Path, **settings: Any) -> Spec:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 0 when all cells are finished, 3 when the time limit left some, 1 when some failed, 2 for an error."""
+    """Exit code 0 when all cells are finished, 3 when some are left to do, 1 when some failed, 2 for an error."""
     parser = argparse.ArgumentParser(prog="fedol.experiments.worker", description="Run a benchmark from a JSON file.")
     parser.add_argument("--spec", type=Path, required=True, help="the benchmark")
     parser.add_argument("--out", type=Path, required=True, help="its folder; the same again continues")

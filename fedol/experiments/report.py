@@ -57,6 +57,7 @@ def report(out: Path) -> tuple[list[Sheet], dict[str, Any]]:
     numbers = collect(out)
     sheets = [
         *(_one_round(table, number) for number, table in enumerate(numbers["one_round"], 1)),
+        *(sheet for number, table in enumerate(numbers["one_round"], 1) for sheet in _over_fedol(table, number)),
         *(_rounds(panel, number) for number, panel in enumerate(numbers["rounds"], 1)),
         *(cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)),
     ]
@@ -70,6 +71,24 @@ def report(out: Path) -> tuple[list[Sheet], dict[str, Any]]:
         for ending in watched(("png", "svg"), "drawing"):
             rounds_figure(numbers["rounds"], out / "report" / f"rounds.{ending}")
     return sheets, numbers
+
+
+def _over_fedol(table: dict[str, Any], number: int) -> list[Sheet]:
+    """How far the rows are above FedOL's; no sheet where none shares a seed with it."""
+    rows = []
+    for row in table["rows"]:
+        line = [row["cells"].get(partition, {}).get("over_fedol") for partition in table["partitions"]]
+        if any(line):
+            rows.append([row["label"], *(_spread(over, sign="+") if over else "" for over in line)])
+    if not rows:
+        return []
+    fedol = next(row["label"] for row in table["rows"] if row["method"] == "fedol")
+    note = (
+        f"Points above {fedol}, seed by seed, so with the same clients; mean ± standard deviation over n seeds "
+        "(no ± where n = 1)."
+    )
+    name = f"Above FedOL: {settings_in_words(table['settings'])}"
+    return [Sheet(f"over-fedol-{number}", name, ["", *table["partitions"]], rows, note)]
 
 
 def _one_round(table: dict[str, Any], number: int) -> Sheet:
@@ -179,11 +198,11 @@ def _big(value: float) -> str:
     return f"{value:.3g}{unit}" if value < 1000 else f"{value:,.0f}{unit}"
 
 
-def _spread(entry: dict[str, Any], count: bool = True) -> str:
+def _spread(entry: dict[str, Any], count: bool = True, sign: str = "") -> str:
     """Mean and spread; with ``count``, of how many."""
     number = f" (n = {entry['n']})" if count else ""
     spread = "" if entry["std"] is None else f" ± {100 * entry['std']:.1f}{number}"
-    return f"{100 * entry['mean']:.1f}{spread}"
+    return f"{100 * entry['mean']:{sign}.1f}{spread}"
 
 
 def _paper(entry: dict[str, Any]) -> str:

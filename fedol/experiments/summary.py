@@ -31,7 +31,9 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
         partitions = sorted(
             {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}, key=rank
         )
-        body = [_row(row, partitions) for row in alike(mine).values()]
+        rows = list(alike(mine).values())
+        fedol = next((row for row in rows if row[0]["method"] == "fedol"), [])
+        body = [_row(row, partitions, fedol) for row in rows]
         _tell_apart(body)
         found.append({"settings": dict(zip(SHARED, key, strict=True)), "partitions": partitions, "rows": body})
     return found
@@ -73,7 +75,7 @@ def _epochs(settings: dict[str, Any]) -> str:
     return f"{count} epoch{'s' if count != 1 else ''}"
 
 
-def _row(cells: list[Result], partitions: list[str]) -> dict[str, Any]:
+def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dict[str, Any]:
     method, row = cells[0]["method"], {}
     plain = cells[0]["settings"].get("server_epochs") in (None, cells[0]["settings"].get("epochs"))
     for partition in partitions:
@@ -89,9 +91,17 @@ def _row(cells: list[Result], partitions: list[str]) -> dict[str, Any]:
         theirs = paper.one_round(cells[0]["settings"]["dataset"], partition, method) if comparable else None
         entry["paper"] = theirs and {"mean": theirs[0], "std": theirs[1]}
         entry["difference"] = theirs and entry["mean"] - theirs[0]
+        entry["over_fedol"] = None if cells is fedol else _over(here, fedol, partition)
         entry["files"] = [cell["file"] for cell in here if "file" in cell]
         row[partition] = entry
     return {"label": label(cells[0]["settings"]), "method": method, "settings": _own(cells[0]), "cells": row}
+
+
+def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, Any] | None:
+    """How far a method is above FedOL, seed by seed: with the same clients, whose luck both share."""
+    theirs = {cell["seed"]: cell["accuracy"] for cell in fedol if cell["settings"]["partition"] == partition}
+    pairs = [cell["accuracy"] - theirs[cell["seed"]] for cell in here if cell["seed"] in theirs]
+    return summary_statistics(pairs) if pairs else None
 
 
 def _tell_apart(rows: list[dict[str, Any]]) -> None:

@@ -21,7 +21,8 @@ def bench_view(folder: Path) -> dict[str, Any]:
             **table,
             "words": settings_in_words(table["settings"]),
             "measure": measure(table["settings"]),
-            "beside": _beside(table),
+            "beside": _any(table, "paper"),
+            "over_fedol": _any(table, "over_fedol"),
         }
         for table in numbers["one_round"]
     ]
@@ -43,6 +44,6 @@ def bench_view(folder: Path) -> dict[str, Any]:
     }
 
 
-def _beside(table: dict[str, Any]) -> bool:
-    """Whether the paper has a number for any cell of this table."""
-    return any(entry and entry["paper"] for row in table["rows"] for entry in row["cells"].values())
+def _any(table: dict[str, Any], value: str) -> bool:
+    """Whether any cell of this table has it: the paper's number, or FedOL's with the same seeds."""
+    return any(entry and entry[value] for row in table["rows"] for entry in row["cells"].values())

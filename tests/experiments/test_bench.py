@@ -426,12 +426,13 @@ def test_the_report_in_every_medium(smoke):
     out = smoke[0]
     cost(Scenario(Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config), BenchFolder(out))
     sheets, numbers = report(out)
-    assert [sheet.name for sheet in sheets] == ["one-round-1", "rounds-1", "cost-1"]
+    assert [sheet.name for sheet in sheets] == ["one-round-1", "over-fedol-1", "rounds-1", "cost-1"]
     written = {path.name for path in (out / "report").iterdir()}
     assert written == {
         "report.md",
         "report.json",
         "one-round-1.csv",
+        "over-fedol-1.csv",
         "rounds-1.csv",
         "cost-1.csv",
         "rounds.png",

@@ -3,7 +3,7 @@
 import pytest
 
 from fedol.experiments import curves, paper, summary
-from fedol.experiments.report import _one_round, _rounds
+from fedol.experiments.report import _one_round, _over_fedol, _rounds
 
 BASE = {"dataset": "cifar100", "width": 64, "public": 5000, "batch_size": 64, "lr": 1e-3}
 CLIENTS = {"clients": 10, "epochs": 50, "sends": "predictions", "client_models": ["resnet11", "resnet20"]}
@@ -68,6 +68,24 @@ def test_local_says_how_far_its_clients_lie_apart():
         cell["over_clients"] = {"mean": 0.1, "std": spread, "n": 10}
     assert "over the clients of a seed: 2.0, 5.0." in sheet(cells).note
     assert "clients" not in sheet([result("feddf", 0.15, "iid", server_epochs=50)]).note
+
+
+def test_above_fedol_counts_the_seeds_that_both_have():
+    """FedOL's luck with seed 0, which FedOL+ does not have, is not FedOL+'s merit."""
+    loop = {"server_epochs": 50, "iterations": 10}
+    cells = [result("fedol", a, seed=s, **loop) for s, a in ((0, 0.2), (3, 0.3), (4, 0.32))]
+    cells += [result("fedol+", a, seed=s, **loop) for s, a in ((3, 0.34), (4, 0.34), (5, 0.9))]
+    cells += [result("mine", 0.1, seed=3, server_epochs=50), result("mine", 0.5, "iid", server_epochs=50)]
+    (table,) = summary.tables(cells)
+    found = {row["method"]: row["cells"]["dirichlet:0.05"]["over_fedol"] for row in table["rows"]}
+    assert found["fedol"] is None
+    assert found["fedol+"] == {"mean": pytest.approx(0.03), "std": pytest.approx(0.02 / 2**0.5), "n": 2}
+    assert found["mine"] == {"mean": pytest.approx(-0.2), "std": None, "n": 1}
+    (page,) = _over_fedol(table, 1)
+    assert page.columns == ["", "iid", "dirichlet:0.05"]
+    assert page.rows == [["MinE (50 epochs)", "", "-20.0"], ["FedOL+ (10 × 50 epochs)", "", "+3.0 ± 1.4 (n = 2)"]]
+    (alone,) = summary.tables([cell for cell in cells if cell["seed"] in (0, 5)])
+    assert _over_fedol(alone, 1) == []
 
 
 def test_longer_training_is_a_row_of_its_own_without_the_papers_number():

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from _record import ROOT, table, write
+from _record import script, table, write
+from federations import PREDICTIONS, files
 
 from fedol import codecs
 from fedol.codecs.zstd import Zstd
@@ -113,17 +114,15 @@ def measure(codec: codecs.Codec, federations: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Run all codecs, print the table, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--predictions", type=Path, default=ROOT.parent / "shared" / "data" / "predictions")
+    parser.add_argument("--predictions", type=Path, default=PREDICTIONS)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     federations = {}
-    for file in sorted(options.predictions.glob("*.npz")):
+    for file in files(options.predictions):
         with np.load(file) as arrays:
             logits, truth = arrays["public_logits"].astype(np.float32), arrays["public_labels"].astype(np.int64)
         clients = list(torch.log_softmax(torch.from_numpy(logits), 2))
         federations[file.stem] = (clients, torch.from_numpy(truth), labels(clients))
-    if not federations:
-        raise SystemExit(f"No .npz files in {options.predictions}; give their folder with --predictions.")
     plain: list[codecs.Codec] = [Zstd(Plain(bits, root)) for bits, root in ((8, 2), (7, 3), (7, 2), (6, 3))]
     results = [measure(codec, federations) for codec in [*map(codecs.find, NAMES), *plain]]
     rows = [
@@ -159,4 +158,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from _record import ROOT, seconds, table, write
+from _record import ROOT, script, seconds, table, write
 from _wire import on_the_wire
 
 JOB = {"partition": "iid", "public": 100, "client_models": "mlp", "server_model": "mlp", "width": 4, "device": "cpu"}
@@ -78,4 +78,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

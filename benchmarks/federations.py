@@ -12,13 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from _record import ROOT
 from torch import Tensor
 
 from fedol.config import RunConfig
 from fedol.data import Dataset, Images, load
+from fedol.errors import InputError
 from fedol.federation.scenario import Scenario
 from fedol.training import fit, predict
 
+PREDICTIONS = ROOT.parent / "shared" / "data" / "predictions"
 PARTITIONS = ("iid", "dirichlet:1", "dirichlet:0.3", "dirichlet:0.1", "dirichlet:0.05", "classes:3")
 CIFAR20 = PARTITIONS[1:3] + PARTITIONS[4:5]  # 20 classes of CIFAR-100 make a federation between the other two
 
@@ -36,9 +39,17 @@ class Federation:
         return 100 * (labels == self.truth)[labels >= 0].double().mean().item()
 
 
+def files(folder: Path) -> list[Path]:
+    """The stored predictions, a file a federation."""
+    found = sorted(folder.glob("*.npz"))
+    if not found:
+        raise InputError(f"There are no predictions (*.npz) in {folder}; say with --predictions where they are.")
+    return found
+
+
 def stored(folder: Path) -> Iterator[Federation]:
     """The files of shared/data/predictions."""
-    for file in sorted(folder.glob("*.npz")):
+    for file in files(folder):
         with np.load(file) as arrays:
             logits = torch.from_numpy(arrays["public_logits"].astype(np.float32))
             truth = torch.from_numpy(arrays["public_labels"].astype(np.int64))

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from _record import ROOT, write
+from _record import ROOT, script, write
 
 sys.path.insert(0, str(ROOT / "tests"))
 from fuzzing import attempt, mutate
@@ -49,4 +49,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from _record import table, write
-from federations import Federation, stored
+from _record import script, table, write
+from federations import PREDICTIONS, Federation, stored
 from torch import Tensor
 
 from fedol.objective import Mixture
@@ -34,7 +34,6 @@ from fedol.robust.defence import DEFAULT, Defence
 from fedol.seeding import numpy_generator
 from fedol.voting import Ballots, baseline_count, shannon
 
-PREDICTIONS = Path(__file__).resolve().parents[2] / "shared" / "data" / "predictions"
 LIARS = 3
 GUESSES = (1, 2, 3)  # of the others' mixture, from 0: drawn image by image, so that pairs of liars do not agree
 RHOS = (0.1, 0.55)  # of FedOL's first and last iteration
@@ -148,4 +147,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -18,7 +18,7 @@ from threading import Event
 from typing import Any
 
 import torch
-from _record import ROOT, table, write
+from _record import ROOT, script, table, write
 
 from fedol.evaluation import accuracy
 from fedol.experiments.worker import read_spec
@@ -84,4 +84,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from _record import seconds, table, write
+from _record import script, seconds, table, write
 from torch import Tensor, nn
 
 from fedol.models import create
@@ -151,4 +151,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

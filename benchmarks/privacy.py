@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import table, write
+from _record import script, table, write
 
 import fedol
 from fedol.config import RunConfig
@@ -170,4 +170,4 @@ def show(results: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

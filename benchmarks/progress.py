@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import torch
-from _record import write
+from _record import script, write
 from rich.console import Console
 from training import works
 
@@ -69,4 +69,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

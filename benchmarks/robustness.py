@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _record import table, write
-from federations import Federation, simulated, stored
+from _record import script, table, write
+from federations import PREDICTIONS, Federation, simulated, stored
 from torch import Tensor
 
 from fedol import methods
@@ -36,7 +36,6 @@ from fedol.robust.screening import screen
 from fedol.robust.trust import judge
 from fedol.seeding import derive, numpy_generator
 
-PREDICTIONS = Path(__file__).resolve().parents[2] / "shared" / "data" / "predictions"
 OTHERS = ("feddf", "fedhkt", "mine")
 HEARD = DEFAULT.replace("trust,", "")  # the default, but nobody is left out
 STEPS = 10  # of Weiszfeld's iteration
@@ -171,8 +170,6 @@ def main() -> None:
     options = parser.parse_args()
     made = simulated(options.held_out, options.cifar) if options.held_out else stored(options.predictions)
     everyone = list(made)
-    if not everyone:
-        raise SystemExit(f"No .npz files in {options.predictions}; give their folder with --predictions.")
     without = [clean(federation) for federation in everyone]
     print("Cost of each defence without attackers, in points (the worst federation)")
     kinds = ("pseudo_labels", "mixture", "false_alarms")
@@ -199,4 +196,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import seconds, table, write
+from _record import script, seconds, table, write
 
 DISTINCT = 8  # models whose predictions are drawn; the others are these with the samples rotated
 
@@ -178,4 +178,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from _record import table, write
+from _record import script, table, write
 from torch import Tensor
 from torch.func import functional_call, grad, stack_module_state, vmap
 from training import NORMALISE, pytorch_norms
 
 from fedol.models import create
-from fedol.training import Job, Recipe, fit
+from fedol.training import Job, Recipe, fit, resolve_device
 
 MODELS, BATCH, STEPS = 10, 64, 70
 
@@ -83,6 +83,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--json", type=Path)
     options = arguments.parse_args()
+    device = resolve_device("cuda")
     results = []
     for width in (16, 64):
         ours = streams(width)
@@ -95,8 +96,8 @@ def main() -> None:
     )
     if options.json:
         settings = {"models": MODELS, "model": "resnet20", "batch": BATCH, "device": torch.cuda.get_device_name()}
-        write(options.json, seed=0, settings=settings, results=results, device=torch.device("cuda"))
+        write(options.json, seed=0, settings=settings, results=results, device=device)
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

@@ -1,6 +1,7 @@
 """What each ingredient of the CUDA engine buys: milliseconds per training step with one of them left out.
 
     python benchmarks/steps.py --json benchmarks/results/steps-h200.json
+    python benchmarks/steps.py --works "four resnet56, width 64" "ten clients, width 64"
 
 Steady throughput of ``fedol.training.fit`` (from the end of every model's first epoch on), batch 64, 32×32 images.
 Needs a CUDA GPU.
@@ -17,11 +18,11 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from _record import table, write
+from _record import script, table, write
 from training import NORMALISE, SEED, pytorch_norms
 
-from fedol.models import create, fused, tiles
-from fedol.training import Job, Recipe, fit, session, step
+from fedol.models import create
+from fedol.training import Job, Recipe, fit, resolve_device, session, step
 
 STEPS, BATCH, EPOCHS = 70, 64, 6
 
@@ -38,14 +39,17 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "PyTorch's norms": pytorch_norms,
     "no overlap": lambda: patch.object(step, "weight_gradients_on", idle),
     "no priority": lambda: patch.object(session, "URGENT", 0),
-    "no dependent launch": lambda: patch.dict(tiles.LAUNCH, launch_pdl=False),
+    "no dependent launch": lambda: patch.dict("fedol.models.tiles.LAUNCH", launch_pdl=False),
     "Adam in one piece": lambda: patch.object(step, "PIECES", 1),
-    "no large sums": lambda: patch.object(fused, "LARGE", 1 << 62),
+    "no large sums": lambda: patch("fedol.models.fused.LARGE", 1 << 62),
+    "cuDNN's benchmark": lambda: patch.object(torch.backends.cudnn, "benchmark", True),
 }
 WORKS = {
     "resnet56, width 16": (["resnet56"], 16),
     "ten clients, width 16": (["resnet11", "resnet20"] * 5, 16),
     "resnet56, width 64": (["resnet56"], 64),
+    "four resnet56, width 64": (["resnet56"] * 4, 64),
+    "ten clients, width 64": (["resnet11", "resnet20"] * 5, 64),
 }
 
 
@@ -69,19 +73,22 @@ def milliseconds(models: list[str], width: int) -> float:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--json", type=Path)
+    arguments.add_argument("--works", nargs="+", choices=WORKS, default=list(WORKS), metavar="WORK", help="by name")
     options = arguments.parse_args()
+    device = resolve_device("cuda")
     results = []
-    for work, (models, width) in WORKS.items():
+    for work in options.works:
+        models, width = WORKS[work]
         for variant, changed in VARIANTS.items():
             with changed():
                 results.append({"work": work, "variant": variant, "ms_per_step": milliseconds(models, width)})
             print(results[-1], flush=True)
             if options.json:  # after every line: a lease may end before the last one
                 settings = {"device": torch.cuda.get_device_name(), "batch": BATCH}
-                write(options.json, seed=SEED, settings=settings, results=results, device=torch.device("cuda"))
+                write(options.json, seed=SEED, settings=settings, results=results, device=device)
     rows = [[r["work"], r["variant"], f"{r['ms_per_step']:.3f}"] for r in results]
     table(["work", "variant", "ms per step and model"], rows)
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

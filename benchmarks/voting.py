@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from _record import seconds, table, write
+from _record import script, seconds, table, write
 
 LOOP_STEPS = 2_000_000  # models × samples × classes which the literal loops are given
 VERSIONS = ("ours", "tensor", "loops")
@@ -206,4 +206,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    script(main)

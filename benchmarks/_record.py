@@ -26,6 +26,13 @@ def script(main: Callable[[], None]) -> None:
         sys.exit(2)
 
 
+def gpu() -> torch.device:
+    """The device of a benchmark that makes no sense without one."""
+    if not torch.cuda.is_available():
+        raise FedolError("This benchmark needs a CUDA GPU, and PyTorch finds none here.")
+    return torch.device("cuda")
+
+
 def write(file: Path, *, seed: int, settings: dict[str, Any], results: Any, device: torch.device | None = None) -> None:
     """Write the results with all that is needed to repeat them."""
     record = {**provenance(seed, device), "settings": settings, "results": results}

@@ -119,6 +119,8 @@ def labelled(case: Case, pooled: Tensor, mixture: Tensor) -> dict[str, float]:
 def prototypes(folder: Path) -> Iterator[Federation]:
     """The federations of ``shared/data/predictions``."""
     for name in FILES:
+        if not (folder / f"{name}.npz").is_file():
+            raise InputError(f"There is no {name}.npz in {folder}; give their folder with --data.")
         held = np.load(folder / f"{name}.npz")
         logits, labels = held["public_logits"].astype(np.float32), held["public_labels"].astype(np.int64)
         yield name, torch.from_numpy(logits), torch.from_numpy(labels)
@@ -126,6 +128,8 @@ def prototypes(folder: Path) -> Iterator[Federation]:
 
 def federations_of(options: argparse.Namespace) -> Iterator[tuple[RunConfig, list[Knowledge]]]:
     """Those whose uploads a benchmark has left behind: their settings and what the clients sent."""
+    if options.spec is None:
+        raise InputError("--bench also needs --spec, that benchmark's file, such as results/specs/9-final-best.json.")
     folder, spec = BenchFolder(options.bench), read_spec(options.spec, data_dir=options.data_dir, device="cpu")
     cells = {cell.clients: cell for cell in spec.cells()}.values()
     sent = [(cell.config, [folder.upload(cell.clients, k) for k in range(cell.config.clients)]) for cell in cells]

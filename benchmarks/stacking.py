@@ -15,13 +15,13 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from _record import script, table, write
+from _record import gpu, script, table, write
 from torch import Tensor
 from torch.func import functional_call, grad, stack_module_state, vmap
 from training import NORMALISE, pytorch_norms
 
 from fedol.models import create
-from fedol.training import Job, Recipe, fit, resolve_device
+from fedol.training import Job, Recipe, fit
 
 MODELS, BATCH, STEPS = 10, 64, 70
 
@@ -83,7 +83,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--json", type=Path)
     options = arguments.parse_args()
-    device = resolve_device("cuda")
+    device = gpu()
     results = []
     for width in (16, 64):
         ours = streams(width)

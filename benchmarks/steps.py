@@ -18,11 +18,11 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from _record import script, table, write
+from _record import gpu, script, table, write
 from training import NORMALISE, SEED, pytorch_norms
 
 from fedol.models import create
-from fedol.training import Job, Recipe, fit, resolve_device, session, step
+from fedol.training import Job, Recipe, fit, session, step
 
 STEPS, BATCH, EPOCHS = 70, 64, 6
 
@@ -75,7 +75,7 @@ def main() -> None:
     arguments.add_argument("--json", type=Path)
     arguments.add_argument("--works", nargs="+", choices=WORKS, default=list(WORKS), metavar="WORK", help="by name")
     options = arguments.parse_args()
-    device = resolve_device("cuda")
+    device = gpu()
     results = []
     for work in options.works:
         models, width = WORKS[work]

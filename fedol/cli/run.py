@@ -81,9 +81,11 @@ def run(
     rho: Annotated[float | None, typer.Option(help="Share of samples a model votes on in the first iteration.")] = None,
     rho_step: Annotated[float | None, typer.Option(help="What rho grows by in each iteration.")] = None,
     mu: Annotated[float | None, typer.Option(help="FedProx's pull towards the common weights.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of every training, client and server.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs of every training; of the server's, see --server-epochs.")
+    ] = None,
     server_epochs: Annotated[
-        int | None, typer.Option(help="Epochs of each server iteration, where they differ from the clients'.")
+        int | None, typer.Option(help="Epochs of each server iteration; else the preset's, or as many as a client's.")
     ] = None,
     batch_size: BatchSize = None,
     lr: LearningRate = None,

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -26,9 +27,13 @@ class Scenario:
         self.dataset = dataset or load(config.dataset, config.data_dir)
         self.data: Split = split(self.dataset, config.public, config.seed, config.development)
         self.public: Tensor = torch.from_numpy(self.data.public)  # one tensor: an engine keeps one copy on its device
-        classes = self.dataset.classes
-        self.shares = partition(self.data.private.y, config.partition, config.clients, config.seed, len(classes))
-        self.task = Task.of(self.data.public, classes)
+        self.shares = self.deal(config)
+        self.task = Task.of(self.data.public, self.dataset.classes)
+
+    def deal(self, config: RunConfig) -> list[npt.NDArray[np.int64]]:
+        """Which of the private samples each client of a configuration holds."""
+        classes = len(self.dataset.classes)
+        return partition(self.data.private.y, config.partition, config.clients, config.seed, classes)
 
     def under(self, config: RunConfig) -> Scenario:
         """The same data and clients under other settings of training and method, without a second copy of the data."""

@@ -49,6 +49,15 @@ def run(out, progress=None, time_limit=None, side_by_side=1, **changes):
     return bench.run(progress or Silent(), time_limit, side_by_side)
 
 
+def test_a_partition_that_cannot_be_is_said_before_the_others_are_computed(tmp_path):
+    bench = Bench(Spec.from_json({**SMOKE, "partitions": "iid,classes:3", "methods": "local"}), tmp_path)
+    with pytest.raises(FedolError, match="cannot hold all 10 classes"):
+        bench.plans()  # the dry run
+    with pytest.raises(FedolError, match="cannot hold all 10 classes"):
+        bench.run(progress := Silent())
+    assert not progress.jobs and not list(tmp_path.rglob("*.json"))
+
+
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
     """One round of all methods, then two rounds, once for all tests here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import stat
 import subprocess
 import sys
@@ -47,6 +48,23 @@ def test_certificates(folder: Path) -> None:
     assert names.get_values_for_type(x509.IPAddress) == [ip_address("127.0.0.1")]
     for place in ("server", "client-1", "client-2"):
         assert (folder / place / "ca.crt").read_bytes() == (folder / "authority" / "ca.crt").read_bytes()
+
+
+def test_a_strict_client_trusts_the_server(folder: Path) -> None:
+    """As default contexts are since Python 3.13: a handshake that checks the certificates against all of RFC 5280."""
+    client = ssl.create_default_context(cafile=folder / "client-1" / "ca.crt")
+    client.verify_flags |= ssl.VERIFY_X509_STRICT
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(folder / "server" / "server.crt", folder / "server" / "server.key")
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asks = client.wrap_bio(back, there, server_hostname="fedol.example.org")
+    answers = server.wrap_bio(there, back, server_side=True)
+    for end in (asks, answers):
+        with pytest.raises(ssl.SSLWantReadError):  # each has said its part and waits for the other's
+            end.do_handshake()
+    asks.do_handshake()
+    answers.do_handshake()
+    assert asks.getpeercert()
 
 
 def test_keys(folder: Path) -> None:

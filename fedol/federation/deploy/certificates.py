@@ -112,10 +112,13 @@ def _san(host: str) -> Any:
 def _builder(subject: Any, issuer: Any, public: Any, lasts: timedelta) -> Any:
     x509, now = _cryptography(), datetime.now(UTC)
     builder = x509.CertificateBuilder(issuer, subject, public, x509.random_serial_number())
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     return builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + lasts)
 
 
 def _signed(builder: Any, key: Any) -> Any:
     from cryptography.hazmat.primitives import hashes
 
-    return builder.sign(key, hashes.SHA384())
+    # Since Python 3.13 a default TLS context refuses certificates that do not say whose key signed them (RFC 5280).
+    signer = _cryptography().AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+    return builder.add_extension(signer, critical=False).sign(key, hashes.SHA384())

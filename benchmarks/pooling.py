@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from _record import script, table, write
+from federations import PREDICTIONS
 from torch import Tensor
 
 from fedol import methods
@@ -120,7 +121,7 @@ def prototypes(folder: Path) -> Iterator[Federation]:
     """The federations of ``shared/data/predictions``."""
     for name in FILES:
         if not (folder / f"{name}.npz").is_file():
-            raise InputError(f"There is no {name}.npz in {folder}; give their folder with --data.")
+            raise InputError(f"There is no {name}.npz in {folder}; say with --data where the predictions are.")
         held = np.load(folder / f"{name}.npz")
         logits, labels = held["public_logits"].astype(np.float32), held["public_labels"].astype(np.int64)
         yield name, torch.from_numpy(logits), torch.from_numpy(labels)
@@ -152,7 +153,7 @@ def uploaded(options: argparse.Namespace) -> Iterator[Federation]:
 
 def add_sources(parser: argparse.ArgumentParser) -> None:
     """The options that say where federations are."""
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data" / "predictions")
+    parser.add_argument("--data", type=Path, default=PREDICTIONS)
     add_uploads(parser)
 
 

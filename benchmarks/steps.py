@@ -1,5 +1,7 @@
 """What each ingredient of the CUDA engine buys: milliseconds per training step with one of them left out.
 
+And with one that it does without: cuDNN's own search for the fastest kernels.
+
     python benchmarks/steps.py --json benchmarks/results/steps-h200.json
     python benchmarks/steps.py --works "four resnet56, width 64" "ten clients, width 64"
 
@@ -34,6 +36,7 @@ def idle(side: torch.cuda.Stream) -> Iterator[None]:
     yield
 
 
+# Some by the name of what they change: those modules can only be loaded where there is a GPU.
 VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "ours": nullcontext,
     "PyTorch's norms": pytorch_norms,
@@ -42,7 +45,7 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "no dependent launch": lambda: patch.dict("fedol.models.tiles.LAUNCH", launch_pdl=False),
     "Adam in one piece": lambda: patch.object(step, "PIECES", 1),
     "no large sums": lambda: patch("fedol.models.fused.LARGE", 1 << 62),
-    "cuDNN's benchmark": lambda: patch.object(torch.backends.cudnn, "benchmark", True),
+    "cuDNN's benchmark": lambda: torch.backends.cudnn.flags(enabled=True, benchmark=True),
 }
 WORKS = {
     "resnet56, width 16": (["resnet56"], 16),

@@ -52,7 +52,9 @@ def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
         seen |= wanted.keys()
         missing = list(wanted.values())
         if missing:
-            scenario.deal(missing[0].config)  # what cannot be dealt is said now, not after hours of work on the others
+            # What cannot be dealt is said now, not after hours of work on the others (nearly always: another seed's
+            # private samples are others, but as many).
+            scenario.deal(missing[0].config)
             clients = one_round.missing_clients(missing, folder)
             share = sum(work.client_work(cell, scenario) / cell.config.clients for cell, _ in clients)
             trained = share + sum(_work(cell, scenario, folder) for cell in missing)

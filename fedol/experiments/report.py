@@ -55,9 +55,10 @@ def collect(out: Path) -> dict[str, Any]:
 def report(out: Path) -> tuple[list[Sheet], dict[str, Any]]:
     """Write ``report/`` of a benchmark's folder; the sheets and their numbers also come back."""
     numbers = collect(out)
+    compared = [table for table in numbers["one_round"] if has(table, "over_fedol")]
     sheets = [
         *(_one_round(table, number) for number, table in enumerate(numbers["one_round"], 1)),
-        *(sheet for number, table in enumerate(numbers["one_round"], 1) for sheet in _over_fedol(table, number)),
+        *(_over_fedol(table, number) for number, table in enumerate(compared, 1)),
         *(_rounds(panel, number) for number, panel in enumerate(numbers["rounds"], 1)),
         *(cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)),
     ]
@@ -73,28 +74,37 @@ def report(out: Path) -> tuple[list[Sheet], dict[str, Any]]:
     return sheets, numbers
 
 
-def _over_fedol(table: dict[str, Any], number: int) -> list[Sheet]:
-    """How far the rows are above FedOL's; no sheet where none shares a seed with it."""
-    rows = []
-    for row in table["rows"]:
-        line = [row["cells"].get(partition, {}).get("over_fedol") for partition in table["partitions"]]
-        if any(line):
-            rows.append([row["label"], *(_spread(over, sign="+") if over else "" for over in line)])
-    if not rows:
-        return []
+def _over_fedol(table: dict[str, Any], number: int) -> Sheet:
+    """How far the rows are above FedOL's."""
+    partitions = table["partitions"]
+    lines = {row["label"]: [row["cells"].get(p, {}).get("over_fedol") for p in partitions] for row in table["rows"]}
+    count, over = _over_seeds([entry for line in lines.values() for entry in line if entry])
+    rows = [
+        [name, *(_spread(entry, count, "+") if entry else "" for entry in line)]
+        for name, line in lines.items()
+        if any(line)
+    ]
     fedol = next(row["label"] for row in table["rows"] if row["method"] == "fedol")
     note = (
-        f"Points above {fedol}, seed by seed, so with the same clients; mean ± standard deviation over n seeds "
-        "(no ± where n = 1)."
+        f"{measure(table['settings'])}: points above {fedol}, seed by seed, so on the same split of the data; {over}."
     )
-    name = f"Above FedOL: {settings_in_words(table['settings'])}"
-    return [Sheet(f"over-fedol-{number}", name, ["", *table["partitions"]], rows, note)]
+    title = f"Above FedOL: {settings_in_words(table['settings'])}"
+    return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note)
+
+
+def _over_seeds(entries: list[dict[str, Any]]) -> tuple[bool, str]:
+    """Whether the numbers of seeds differ, and in words what the entries are."""
+    counts = {entry["n"] for entry in entries}
+    if counts == {1}:
+        return False, "n = 1 seed"
+    several = "n seeds (no ± where n = 1)" if len(counts) > 1 else f"n = {next(iter(counts))} seeds"
+    return len(counts) > 1, f"mean ± standard deviation over {several}"
 
 
 def _one_round(table: dict[str, Any], number: int) -> Sheet:
     entries = [(partition, entry) for row in table["rows"] for partition, entry in row["cells"].items()]
     beside = {partition for partition, entry in entries if entry["paper"]}  # where the paper has numbers
-    counts = {entry["n"] for _, entry in entries}
+    count, over = _over_seeds([entry for _, entry in entries])
     columns = [""]
     for partition in table["partitions"]:
         columns += [partition, *(BESIDE if partition in beside else ())]
@@ -103,12 +113,10 @@ def _one_round(table: dict[str, Any], number: int) -> Sheet:
         words = [row["label"]]
         for partition in table["partitions"]:
             entry = row["cells"].get(partition)
-            words.append("" if entry is None else _spread(entry, len(counts) > 1))
+            words.append("" if entry is None else _spread(entry, count))
             if partition in beside:
                 words += ["", ""] if entry is None else [_paper(entry), _signed(entry["difference"])]
         rows.append(words)
-    several = "n seeds (no ± where n = 1)" if len(counts) > 1 else f"n = {next(iter(counts))} seeds"
-    over = "n = 1 seed" if counts == {1} else f"mean ± standard deviation over {several}"
     note = (
         f"{measure(table['settings'])} in %, {over}"
         + ("; the paper's beside it; the difference in points" if beside else "")
@@ -169,6 +177,11 @@ def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
     return Sheet(f"cost-{number}", f"Cost: {settings_in_words(table['settings'])}", columns, rows, note)
 
 
+def has(table: dict[str, Any], value: str) -> bool:
+    """Whether any cell of a table has it: the paper's number, or FedOL's with the same seeds."""
+    return any(entry[value] for row in table["rows"] for entry in row["cells"].values())
+
+
 def settings_in_words(settings: dict[str, Any]) -> str:
     """What all cells of a table share."""
     words = [
@@ -202,7 +215,7 @@ def _spread(entry: dict[str, Any], count: bool = True, sign: str = "") -> str:
     """Mean and spread; with ``count``, of how many."""
     number = f" (n = {entry['n']})" if count else ""
     spread = "" if entry["std"] is None else f" ± {100 * entry['std']:.1f}{number}"
-    return f"{100 * entry['mean']:{sign}.1f}{spread}"
+    return f"{100 * entry['mean']:{sign}z.1f}{spread}"
 
 
 def _paper(entry: dict[str, Any]) -> str:
@@ -210,4 +223,4 @@ def _paper(entry: dict[str, Any]) -> str:
 
 
 def _signed(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:+.1f}"
+    return "" if value is None else f"{100 * value:+z.1f}"

@@ -32,7 +32,8 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
             {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}, key=rank
         )
         rows = list(alike(mine).values())
-        fedol = next((row for row in rows if row[0]["method"] == "fedol"), [])
+        several = [row for row in rows if row[0]["method"] == "fedol"]
+        fedol = several[0] if len(several) == 1 else []  # of two, neither is the one to compare with
         body = [_row(row, partitions, fedol) for row in rows]
         _tell_apart(body)
         found.append({"settings": dict(zip(SHARED, key, strict=True)), "partitions": partitions, "rows": body})
@@ -98,7 +99,7 @@ def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dic
 
 
 def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, Any] | None:
-    """How far a method is above FedOL, seed by seed: with the same clients, whose luck both share."""
+    """How far a method is above FedOL, seed by seed: on the same split of the data, whose luck both share."""
     theirs = {cell["seed"]: cell["accuracy"] for cell in fedol if cell["settings"]["partition"] == partition}
     pairs = [cell["accuracy"] - theirs[cell["seed"]] for cell in here if cell["seed"] in theirs]
     return summary_statistics(pairs) if pairs else None

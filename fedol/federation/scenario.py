@@ -31,7 +31,7 @@ class Scenario:
         self.task = Task.of(self.data.public, self.dataset.classes)
 
     def deal(self, config: RunConfig) -> list[npt.NDArray[np.int64]]:
-        """Which of the private samples each client of a configuration holds."""
+        """Which of these private samples each client of a configuration would hold."""
         classes = len(self.dataset.classes)
         return partition(self.data.private.y, config.partition, config.clients, config.seed, classes)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fedol.experiments.report import collect, cost_sheet, measure, settings_in_words
+from fedol.experiments.report import collect, cost_sheet, has, measure, settings_in_words
 from fedol.experiments.store import BenchFolder
 from fedol.report.cell_view import cell_view
 from fedol.report.rounds_chart import rounds_chart
@@ -21,8 +21,8 @@ def bench_view(folder: Path) -> dict[str, Any]:
             **table,
             "words": settings_in_words(table["settings"]),
             "measure": measure(table["settings"]),
-            "beside": _any(table, "paper"),
-            "over_fedol": _any(table, "over_fedol"),
+            "beside": has(table, "paper"),
+            "over_fedol": has(table, "over_fedol"),
         }
         for table in numbers["one_round"]
     ]
@@ -42,8 +42,3 @@ def bench_view(folder: Path) -> dict[str, Any]:
         "runs": runs,
         "shown": {run["file"] for run in runs},
     }
-
-
-def _any(table: dict[str, Any], value: str) -> bool:
-    """Whether any cell of this table has it: the paper's number, or FedOL's with the same seeds."""
-    return any(entry and entry[value] for row in table["rows"] for entry in row["cells"].values())

@@ -3,7 +3,7 @@
 import pytest
 
 from fedol.experiments import curves, paper, summary
-from fedol.experiments.report import _one_round, _over_fedol, _rounds
+from fedol.experiments.report import _one_round, _over_fedol, _rounds, has
 
 BASE = {"dataset": "cifar100", "width": 64, "public": 5000, "batch_size": 64, "lr": 1e-3}
 CLIENTS = {"clients": 10, "epochs": 50, "sends": "predictions", "client_models": ["resnet11", "resnet20"]}
@@ -71,7 +71,7 @@ def test_local_says_how_far_its_clients_lie_apart():
 
 
 def test_above_fedol_counts_the_seeds_that_both_have():
-    """FedOL's luck with seed 0, which FedOL+ does not have, is not FedOL+'s merit."""
+    """FedOL's bad luck with seed 0, which FedOL+ does not have, is not FedOL+'s merit."""
     loop = {"server_epochs": 50, "iterations": 10}
     cells = [result("fedol", a, seed=s, **loop) for s, a in ((0, 0.2), (3, 0.3), (4, 0.32))]
     cells += [result("fedol+", a, seed=s, **loop) for s, a in ((3, 0.34), (4, 0.34), (5, 0.9))]
@@ -81,11 +81,23 @@ def test_above_fedol_counts_the_seeds_that_both_have():
     assert found["fedol"] is None
     assert found["fedol+"] == {"mean": pytest.approx(0.03), "std": pytest.approx(0.02 / 2**0.5), "n": 2}
     assert found["mine"] == {"mean": pytest.approx(-0.2), "std": None, "n": 1}
-    (page,) = _over_fedol(table, 1)
+    page = _over_fedol(table, 1)
     assert page.columns == ["", "iid", "dirichlet:0.05"]
+    assert page.note.startswith("Test accuracy: points above FedOL (10 × 50 epochs)")
     assert page.rows == [["MinE (50 epochs)", "", "-20.0"], ["FedOL+ (10 × 50 epochs)", "", "+3.0 ± 1.4 (n = 2)"]]
-    (alone,) = summary.tables([cell for cell in cells if cell["seed"] in (0, 5)])
-    assert _over_fedol(alone, 1) == []
+    (apart,) = summary.tables([cell for cell in cells if cell["seed"] in (0, 5)])
+    assert not has(apart, "over_fedol")
+    (two,) = summary.tables([*cells, result("fedol", 0.1, seed=3, server_epochs=5, iterations=10)])
+    assert not has(two, "over_fedol")  # which FedOL would it be?
+
+
+def test_a_comparison_says_what_it_is_of_and_how_many_seeds():
+    loop = {"server_epochs": 50, "iterations": 10, "development": 5000}
+    cells = [result(m, a, seed=s, **loop) for m, a in (("fedol", 0.3), ("fedol+", 0.29999)) for s in (0, 1)]
+    (table,) = summary.tables(cells)
+    page = _over_fedol(table, 1)
+    assert page.rows == [["FedOL+ (10 × 50 epochs)", "+0.0 ± 0.0"]]
+    assert page.note.startswith("Accuracy on 5,000 images held out") and page.note.endswith("over n = 2 seeds.")
 
 
 def test_longer_training_is_a_row_of_its_own_without_the_papers_number():

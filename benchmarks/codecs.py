@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from _record import script, table, write
-from federations import PREDICTIONS, files
+from federations import PREDICTIONS, read
 
 from fedol import codecs
 from fedol.codecs.zstd import Zstd
@@ -118,11 +118,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     federations = {}
-    for file in files(options.predictions):
-        with np.load(file) as arrays:
-            logits, truth = arrays["public_logits"].astype(np.float32), arrays["public_labels"].astype(np.int64)
-        clients = list(torch.log_softmax(torch.from_numpy(logits), 2))
-        federations[file.stem] = (clients, torch.from_numpy(truth), labels(clients))
+    for name, logits, truth in read(options.predictions):
+        clients = list(torch.log_softmax(logits, 2))
+        federations[name] = (clients, truth, labels(clients))
     plain: list[codecs.Codec] = [Zstd(Plain(bits, root)) for bits, root in ((8, 2), (7, 3), (7, 2), (6, 3))]
     results = [measure(codec, federations) for codec in [*map(codecs.find, NAMES), *plain]]
     rows = [

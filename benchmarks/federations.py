@@ -39,21 +39,21 @@ class Federation:
         return 100 * (labels == self.truth)[labels >= 0].double().mean().item()
 
 
-def files(folder: Path) -> list[Path]:
-    """The stored predictions, a file a federation."""
-    found = sorted(folder.glob("*.npz"))
-    if not found:
+def read(folder: Path) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """The files of shared/data/predictions: their names, the clients' logits [K, N, C] and the truth [N]."""
+    files = sorted(folder.glob("*.npz"))
+    if not files:
         raise InputError(f"There are no predictions (*.npz) in {folder}; say with --predictions where they are.")
-    return found
+    for file in files:
+        with np.load(file) as arrays:
+            logits, truth = arrays["public_logits"].astype(np.float32), arrays["public_labels"].astype(np.int64)
+        yield file.stem, torch.from_numpy(logits), torch.from_numpy(truth)
 
 
 def stored(folder: Path) -> Iterator[Federation]:
-    """The files of shared/data/predictions."""
-    for file in files(folder):
-        with np.load(file) as arrays:
-            logits = torch.from_numpy(arrays["public_logits"].astype(np.float32))
-            truth = torch.from_numpy(arrays["public_labels"].astype(np.int64))
-        yield Federation(file.stem, list(logits.softmax(2)), truth)
+    """These files' federations."""
+    for name, logits, truth in read(folder):
+        yield Federation(name, list(logits.softmax(2)), truth)
 
 
 def simulated(seeds: list[int], cifar: str | None) -> Iterator[Federation]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from _record import script, table, write
-from federations import PREDICTIONS
+from federations import PREDICTIONS, read
 from torch import Tensor
 
 from fedol import methods
@@ -38,7 +38,6 @@ from fedol.pooling import balanced
 from fedol.seeding import derive, numpy_generator
 from fedol.voting import Ballots, baseline_count
 
-FILES = ("dirichlet-1_plain", "dirichlet-0.05_plain", "classes-20_plain", "dirichlet-0.05_augmented")
 METHODS = ("feddf", "feddf-probs", "mixture", "mine")
 SHORT = ("logit mean", "prob mean", "λ mixture", "MinE", "A", "uniform prior", "D", "ours", "true prior")
 SEEDS = (8, 9, 10)
@@ -117,16 +116,6 @@ def labelled(case: Case, pooled: Tensor, mixture: Tensor) -> dict[str, float]:
     }
 
 
-def prototypes(folder: Path) -> Iterator[Federation]:
-    """The federations of ``shared/data/predictions``."""
-    for name in FILES:
-        if not (folder / f"{name}.npz").is_file():
-            raise InputError(f"There is no {name}.npz in {folder}; say with --data where the predictions are.")
-        held = np.load(folder / f"{name}.npz")
-        logits, labels = held["public_logits"].astype(np.float32), held["public_labels"].astype(np.int64)
-        yield name, torch.from_numpy(logits), torch.from_numpy(labels)
-
-
 def federations_of(options: argparse.Namespace) -> Iterator[tuple[RunConfig, list[Knowledge]]]:
     """Those whose uploads a benchmark has left behind: their settings and what the clients sent."""
     if options.spec is None:
@@ -153,7 +142,7 @@ def uploaded(options: argparse.Namespace) -> Iterator[Federation]:
 
 def add_sources(parser: argparse.ArgumentParser) -> None:
     """The options that say where federations are."""
-    parser.add_argument("--data", type=Path, default=PREDICTIONS)
+    parser.add_argument("--predictions", type=Path, default=PREDICTIONS)
     add_uploads(parser)
 
 
@@ -214,7 +203,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    federations = list(uploaded(options) if options.bench else prototypes(options.data))
+    federations = list(uploaded(options) if options.bench else read(options.predictions))
     results = [row for federation in federations for row in study(*federation, tuple(options.seeds))]
     results += over_seeds(results)
     names = list(dict.fromkeys(row["file"] for row in results))

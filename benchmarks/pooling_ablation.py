@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 from _record import script, table, write
-from pooling import Case, add_sources, cases, percent, prototypes, uploaded
+from federations import read
+from pooling import Case, add_sources, cases, percent, uploaded
 from torch import Tensor
 
 from fedol.evaluation import summary_statistics
@@ -108,7 +109,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    federations = list(prototypes(options.data))
+    federations = list(read(options.predictions))
     if options.bench:
         federations += list(uploaded(options))
     found: dict[tuple[str, str], list[float]] = {}  # a mean over draws for each federation

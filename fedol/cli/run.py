@@ -82,7 +82,7 @@ def run(
     rho_step: Annotated[float | None, typer.Option(help="What rho grows by in each iteration.")] = None,
     mu: Annotated[float | None, typer.Option(help="FedProx's pull towards the common weights.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Epochs of every training; of the server's, see --server-epochs.")
+        int | None, typer.Option(help="Epochs of every training; for the server's, see --server-epochs.")
     ] = None,
     server_epochs: Annotated[
         int | None, typer.Option(help="Epochs of each server iteration; else the preset's, or as many as a client's.")

@@ -1,0 +1,52 @@
+"""A benchmark that cannot run says why in a sentence, with exit code 2; none of them is measured here."""
+
+import runpy
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+MISSING = "There are no predictions"
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As a script finds its neighbours; afterwards they are forgotten, for they have names that others may have."""
+    monkeypatch.syspath_prepend(FOLDER)
+    yield
+    for script in FOLDER.glob("*.py"):
+        module = sys.modules.get(script.stem)
+        if getattr(module, "__file__", None) == str(script):
+            del sys.modules[script.stem]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("codecs.py --predictions nowhere", MISSING),
+        ("indistinguishable.py --predictions nowhere", MISSING),
+        ("robustness.py --predictions nowhere", MISSING),
+        ("pooling.py --predictions nowhere", MISSING),
+        ("pooling_ablation.py --predictions nowhere", MISSING),
+        ("pooling.py --bench nowhere", "--bench also needs --spec"),
+        ("tail.py --bench nowhere", "--bench also needs --spec"),
+        ("privacy.py --dataset nothing", "There is no dataset 'nothing'"),
+        ("steps.py", "needs a CUDA GPU"),
+        ("stacking.py", "needs a CUDA GPU"),
+    ],
+)
+def test_what_is_missing_is_said(
+    command: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "GPU" in said and torch.cuda.is_available():
+        pytest.skip("there is a GPU: nothing is missing")
+    monkeypatch.setattr(sys, "argv", shlex.split(command))
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(FOLDER / sys.argv[0]), run_name="__main__")
+    told = capsys.readouterr().err
+    assert end.value.code == 2
+    assert told.startswith("Error: ") and said in told and told.count("\n") == 1

@@ -129,9 +129,10 @@ def test_the_numbers_on_cifar100_are_those_of_the_committed_cells() -> None:
         return [[cell for cell in mine if cell["settings"]["partition"] == p] for p in partitions]
 
     def spread(cells: list[dict[str, Any]]) -> str:
-        over = [100 * cell["accuracy"] for cell in cells]
-        assert len({cell["seed"] for cell in cells}) == len(over)  # one row, whichever settings others may have some day
-        return f"{statistics.mean(over):.1f}" + (f" ± {statistics.stdev(over):.1f}" if len(over) > 1 else "")
+        over = [cell["accuracy"] for cell in cells]
+        assert len({cell["seed"] for cell in cells}) == len(over)  # one row, whatever others come some day
+        mean = f"{100 * statistics.mean(over):.1f}"
+        return mean + (f" ± {100 * statistics.stdev(over):.1f}" if len(over) > 1 else "")
 
     def row(method: str, *seeds: int) -> str:
         return " | ".join(map(spread, found("results", method, seeds)))

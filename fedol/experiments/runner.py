@@ -88,7 +88,7 @@ class Bench:
 
     def _in_time(self, batch: list[Plan], deadline: float | None, least: int) -> list[Plan]:
         """As many of these groups as are expected to end in time, trained together."""
-        speed = self.folder.speed(device_name(self.device))
+        speed = self._known_speed()
         left = None if deadline is None or speed is None else (deadline - time.monotonic()) * speed
         while left is not None and len(batch) > least and sum(plan.total for plan in batch) > left:
             batch = batch[:-1]
@@ -96,7 +96,7 @@ class Bench:
 
     def speed(self) -> float:
         """FLOPs per second on this device: from what is finished here, else measured on a few batches."""
-        known = self.folder.speed(device_name(self.device))
+        known = self._known_speed()
         if known is not None:
             return known
         here, size = self._scenario, self.spec.config.batch_size
@@ -106,6 +106,9 @@ class Bench:
         job = Job("speed", here.server.build(), images, classes, normalise, Recipe(1, size), alone=True)
         (result,) = fit([job], self.device)
         return len(images) * work.TRAINING * work.forward_flops(here.server) / result.seconds
+
+    def _known_speed(self) -> float | None:
+        return self.folder.speed(device_name(self.device), self.spec.config.width)
 
     def _run(self, plans: list[Plan], progress: Progress) -> list[str]:
         """Some groups. What fails is returned and stops nothing else."""
@@ -125,7 +128,8 @@ class Bench:
                     self._finish(cell, result, progress)
         if not errors and all(self.folder.cell(cell).exists() for cell, _ in ready):
             total, elapsed = sum(plan.total for plan in plans), time.monotonic() - started
-            self.folder.time(plans[0].cells[0].hash, device_name(self.device), total, elapsed)
+            device, width = device_name(self.device), self.spec.config.width
+            self.folder.time(plans[0].cells[0].hash, device, width, total, elapsed)
         return errors
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:

@@ -88,15 +88,16 @@ class BenchFolder:
                 raise FedolError(f"{path} is no result of a benchmark; move it out of this folder.")
             yield {**found, "file": f"cells/{path.name}"}
 
-    def time(self, name: str, device: str, work: float, seconds: float) -> None:
+    def time(self, name: str, device: str, width: int, work: float, seconds: float) -> None:
         """Remember how long something took."""
-        write_json(self.path / "timing" / f"{name}.json", {"device": device, "work": work, "seconds": seconds})
+        entry = {"device": device, "width": width, "work": work, "seconds": seconds}
+        write_json(self.path / "timing" / f"{name}.json", entry)
 
-    def speed(self, device: str) -> float | None:
-        """Work per second on this kind of device so far."""
+    def speed(self, device: str, width: int) -> float | None:
+        """Work per second so far, on this kind of device with models of this width: a GPU is slow with narrow ones."""
         times = []
         for path in (self.path / "timing").glob("*.json"):
             with suppress(FedolError):  # an estimate is not worth an error
                 times.append(read_json(path))
-        seconds = sum(time["seconds"] for time in times if time["device"] == device)
-        return sum(time["work"] for time in times if time["device"] == device) / seconds if seconds else None
+        times = [time for time in times if (time["device"], time.get("width")) == (device, width)]
+        return sum(time["work"] for time in times) / sum(time["seconds"] for time in times) if times else None

@@ -288,10 +288,20 @@ def test_no_more_groups_begin_than_end_in_time(tmp_path, monkeypatch):
     bench = Bench(Spec.from_json({**SMOKE, "methods": "local", "seeds": 4}), tmp_path)
     plans = bench.plans()
     assert len(plans) == 4
-    monkeypatch.setattr(bench.folder, "speed", lambda device: plans[0].total / 10)  # ten seconds a group
+    monkeypatch.setattr(bench.folder, "speed", lambda device, width: plans[0].total / 10)  # ten seconds a group
     in_time = {seconds: bench._in_time(plans, time.monotonic() + seconds, least=0) for seconds in (5, 25, 100)}
     assert [len(batch) for batch in in_time.values()] == [0, 2, 4]
     assert bench._in_time(plans, time.monotonic(), least=1) == plans[:1] and bench._in_time(plans, None, 0) == plans
+
+
+def test_an_estimate_goes_by_models_of_the_same_width(tmp_path):
+    run(tmp_path, methods="feddf")
+    bench = Bench(Spec.from_json({**SMOKE, "methods": "feddf"}), tmp_path)
+    device, width = "cpu", bench.spec.config.width
+    known = bench.folder.speed(device, width)
+    assert known and bench.speed() == known and bench.folder.speed(device, width + 1) is None
+    bench.folder.time("wide", device, width + 1, work=6e9, seconds=3.0)
+    assert (bench.folder.speed(device, width), bench.folder.speed(device, width + 1)) == (known, 2e9)
 
 
 def test_variants_share_clients_and_stand_in_one_table(tmp_path):

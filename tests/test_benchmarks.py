@@ -1,4 +1,4 @@
-"""A benchmark that cannot run says why in a sentence, with exit code 2; none of them is measured here."""
+"""A benchmark that cannot run says why in a sentence, with exit code 2; nothing is measured here."""
 
 import runpy
 import shlex
@@ -50,3 +50,12 @@ def test_what_is_missing_is_said(
     told = capsys.readouterr().err
     assert end.value.code == 2
     assert told.startswith("Error: ") and said in told and told.count("\n") == 1
+
+
+def test_epochs_of_models_that_start_one_after_the_other_count_in_part() -> None:
+    import steps
+
+    ends = [[1.0, 2.0, 3.0, 4.0], [2.5, 3.5, 4.5, 5.5]]  # between 2.5 and 4 s each trains one epoch and a half
+    assert steps.seconds_per_epoch(ends) == pytest.approx(1.5 / 3)
+    assert steps.seconds_per_epoch([[1.0, 2.0], *ends]) == pytest.approx(1.5 / 3)  # it had ended before all had begun
+    assert steps.seconds_per_epoch([[1.0, 2.0, 4.0]]) == pytest.approx(1.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -38,11 +38,11 @@ def audit(
 ) -> None:
     """Attack what a client sends: who was in its training data, and how many images of each class it holds.
 
-    The likelihood-ratio attack trains models of your kind: give it the --epochs, --batch-size and --lr of your own
-    training. A model of another framework is attacked by threshold alone.
+    The likelihood-ratio attack trains models like yours, as the file of 'fedol client fit' says; --epochs, --batch-size
+    and --lr replace that. A model of another framework is attacked by threshold alone.
 
     Examples: fedol audit runs/quick
-              fedol audit --task task --model mine.safetensors --data my.npz --epochs 50
+              fedol audit --task task --model mine.safetensors --data my.npz
     """
     from fedol.privacy.audit import SHADOWS
     from fedol.privacy.audit import audit as attack
@@ -54,19 +54,18 @@ def audit(
             found = run_audit(run, clients, codec, SHADOWS if shadows is None else shadows, progress.epoch, release)
     else:
         from fedol.federation.client import client_data
-        from fedol.federation.predictors import Asked, open_model, promise
+        from fedol.federation.predictors import Asked, open_model, promise, recipe_of
         from fedol.federation.taskfolder import TaskFolder
         from fedol.server import ServerModel
-        from fedol.training import Recipe
 
         if task is None or model is None or data is None:
             raise InputError("Give the folder of a run, or --task, --model and --data.")
         folder = TaskFolder.open(task)
-        recipe = Recipe(**given({"epochs": epochs, "batch_size": batch_size, "lr": lr}))
         members, others = client_data(data, folder.task)
         images = folder.public(public)
         how = codec or folder.task.codec
         opened = open_model(model)
+        recipe = replace(recipe_of(opened), **given({"epochs": epochs, "batch_size": batch_size, "lr": lr}))
         ours = isinstance(opened, ServerModel)
         asked = opened if ours else Asked(model, opened, folder.task)
         count = shadows if shadows is not None else SHADOWS if ours else 0
@@ -74,7 +73,7 @@ def audit(
             told = progress.epoch
             one = attack(asked, members, others, images, recipe, how, count, seed or 0, told, release)
         guarantee = promise(opened)
-        one["privacy"] = asdict(guarantee) if guarantee else None
+        one |= {"privacy": asdict(guarantee) if guarantee else None, "recipe": asdict(recipe)}
         found = {"clients": [{"client": Path(model).stem, "samples": len(members), **one}]}
     if as_json:
         print(json.dumps(found, indent=1))

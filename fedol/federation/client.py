@@ -103,21 +103,20 @@ def client_fit(
         resume=None if budget else unfinished.read(),
         checkpoint=None if budget else unfinished.keep,
     )
-    history: list[dict[str, Any]] = []
+    record: dict[str, Any] = {"recipe": asdict(recipe)}  # an audit trains models of this kind
     if budget:
         loss, guarantee = fit_private(job, budget, where, on_epoch)
-        history = [{"privacy": asdict(guarantee)}]
+        record["privacy"] = asdict(guarantee)
     else:
         (result,) = fit([job], where, on_epoch)
         if result.error:
             raise FedolError(result.error)
         loss = result.losses[-1]
-    trained = ServerModel(job.model, architecture, history, where)
+    trained = ServerModel(job.model, architecture, [record], where)
     score = accuracy(trained.predict_log_proba(test.x), test.y)
     trained.save(out)
     unfinished.forget()
-    privacy = history[0]["privacy"] if history else None
-    return {"samples": len(train), "loss": loss, "accuracy": score, "privacy": privacy}
+    return {"samples": len(train), "loss": loss, "accuracy": score, "privacy": record.get("privacy")}
 
 
 def _identity(task: Task, architecture: Architecture, train: Images, recipe: Recipe, seed: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ networks. An estimator with ``classes_`` may know only some of the classes, as p
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from fedol.models.lookup import imported
 from fedol.privacy.guarantee import Guarantee
 from fedol.server import ServerModel, load
 from fedol.task import Task
+from fedol.training import Recipe
 from fedol.watching import watched
 
 BATCH = 512  # images between two moves of the progress bar; as many as ``training.predict`` takes at once
@@ -58,8 +59,18 @@ def _knowledge(values: np.ndarray, *about: Any) -> Knowledge:
 
 def promise(model: Any) -> Guarantee | None:
     """What private training guaranteed: predictions are computed from the model alone, so they inherit it."""
-    trained = model.history[-1] if isinstance(model, ServerModel) and model.history else {}
-    return Guarantee.from_json(trained.get("privacy"))
+    return Guarantee.from_json(_last(model).get("privacy"))
+
+
+def recipe_of(model: Any) -> Recipe:
+    """How ``client fit`` trained it; the defaults where nothing says so."""
+    kept, known = _last(model).get("recipe", {}), [field.name for field in fields(Recipe)]
+    return Recipe(**{name: kept[name] for name in known if name in kept})
+
+
+def _last(model: Any) -> dict[str, Any]:
+    """The last record of a model file of ours."""
+    return model.history[-1] if isinstance(model, ServerModel) and model.history else {}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -133,9 +134,9 @@ def spoken(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
 
 def test_a_data_owner_audits_one_model(owner: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = ("--task", owner / "task", "--model", owner / "mine.safetensors", "--data", owner / "mine.npz")
-    recipe = ("--epochs", 60, "--batch-size", 32, "--shadows", 4, "--seed", 1)
-    code, out, _ = spoken(capsys, *mine, *recipe, "--json")
+    code, out, _ = spoken(capsys, *mine, "--shadows", 4, "--seed", 1, "--json")
     (client,) = json.loads(out)["clients"]
+    assert client["recipe"] == asdict(Recipe(60, 32))  # as the model itself was trained: its file says so
     assert code == 0 and client["client"] == "mine" and client["samples"] == 200
     leaks = client["membership"]
     assert leaks["threshold"]["members"] == leaks["threshold"]["others"] == 200
@@ -143,7 +144,9 @@ def test_a_data_owner_audits_one_model(owner: Path, capsys: pytest.CaptureFixtur
     assert client["label_mix"]["error"] < 0.3
     code, out, _ = spoken(capsys, *mine, "--shadows", 0, "--codec", "top1")
     assert code == 0 and "Client mine, trained on 200 images; sent as top1" in out
-    assert "50 % is guessing" in out and "read that figure with care" in out
+    assert "50 % is guessing" in out and "read that figure with care" in out and "models like yours" not in out
+    code, out, _ = spoken(capsys, *mine, "--shadows", 2, "--epochs", 3)
+    assert code == 0 and "The attacker trained 2 models like yours, 3 epochs each." in out
 
 
 def test_any_framework_and_any_release_can_be_audited(owner: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,6 +173,7 @@ def test_any_framework_and_any_release_can_be_audited(owner: Path, capsys: pytes
 def test_shadows_of_a_private_model_are_no_bound() -> None:
     leak = {"auc": 0.5, "tpr_at_1_percent": 0.01, "tpr_at_01_percent": 0.0, "others": 2000}
     found = {"membership": {"likelihood ratio": leak}, "label_mix": {"error": 0.1, "error_of_guessing_evenly": 0.3}}
+    found["recipe"] = asdict(Recipe())
     promise = {"epsilon": 8.0, "delta": 1e-5, "covers": "any one training example"}
     assert not any("bounds every attacker" in line for line in words({**found, "shadows": 8, "privacy": None}))
     assert any("ε = 8" in line for line in words({**found, "shadows": 8, "privacy": promise}))

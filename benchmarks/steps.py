@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import torch
 from _record import gpu, script, table, write
-from training import NORMALISE, SEED, pytorch_norms
+from training import NORMALISE, SEED, pytorch_norms, side_by_side
 
 from fedol.models import create
-from fedol.training import Job, Recipe, fit, session, step
+from fedol.training import Epoch, Job, Recipe, fit, session, step
 
 STEPS, BATCH, EPOCHS = 70, 64, 12
 
@@ -65,22 +64,11 @@ def milliseconds(models: list[str], width: int) -> float:
 
     built = [create(m, classes=100, shape=(3, 32, 32), width=width, seed=k) for k, m in enumerate(models)]
     jobs = [Job(str(k), m, images, labels, NORMALISE, Recipe(EPOCHS, BATCH), k) for k, m in enumerate(built)]
-    ends: dict[str, list[float]] = {job.name: [] for job in jobs}  # of each model's epochs
+    ends: list[tuple[float, Epoch]] = []
     step._TRIED.clear()  # a variant runs other kernels than the one before
-    for result in fit(jobs, torch.device("cuda"), lambda epoch: ends[epoch.job.name].append(time.perf_counter())):
+    for result in fit(jobs, torch.device("cuda"), lambda epoch: ends.append((time.perf_counter(), epoch))):
         assert result.path.startswith("CUDA graph"), result.path
-    return 1e3 * seconds_per_epoch(list(ends.values())) / STEPS
-
-
-def seconds_per_epoch(ends: list[list[float]]) -> float:
-    """While they train side by side: from the last end of a first epoch until the next model has ended.
-
-    The models start one after the other, so that epochs reach beyond both: of those the part within counts.
-    """
-    start = max(each[0] for each in ends)
-    live = [each for each in ends if each[-1] > start]
-    stop = min(each[-1] for each in live)
-    return (stop - start) / sum(np.diff(np.interp([start, stop], each, range(len(each))))[0] for each in live)
+    return 1e3 * BATCH / side_by_side(ends)
 
 
 def main() -> None:
@@ -97,7 +85,7 @@ def main() -> None:
                 results.append({"work": work, "variant": variant, "ms_per_step": milliseconds(models, width)})
             print(results[-1], flush=True)
             if options.json:  # after every line: a lease may end before the last one
-                settings = {"device": torch.cuda.get_device_name(), "batch": BATCH}
+                settings = {"device": torch.cuda.get_device_name(), "batch": BATCH, "epochs": EPOCHS}
                 write(options.json, seed=SEED, settings=settings, results=results, device=device)
     rows = [[r["work"], r["variant"], f"{r['ms_per_step']:.3f}"] for r in results]
     table(["work", "variant", "ms per step and model"], rows)

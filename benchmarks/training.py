@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from statistics import median
 from threading import Event
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from _record import script, seconds, table, write
@@ -126,10 +127,26 @@ def measure(version: Callable[..., None], make: Callable[[int], list[Job]], devi
         steady = (more - images) / (longer - elapsed)
     if device.type == "cuda" and (version is ours or len(jobs) == 1):
         # Not the difference: while some models' graphs are captured, others already train.
-        settled = max(when for when, epoch in ends if epoch.epoch == 1)
-        later = [(when, epoch.images) for when, epoch in ends if when > settled]
-        steady = sum(count for _, count in later) / (max(when for when, _ in later) - settled)
+        steady = side_by_side(ends)
     return {"seconds": elapsed, "images": images, "all_in": images / elapsed, "steady": steady}
+
+
+def side_by_side(ends: Iterable[tuple[float, Epoch]]) -> float:
+    """Images a second from the last end of a first epoch until the first of the models still in training ends.
+
+    The models start one after the other, so that epochs reach beyond this time: of those the part within counts.
+    """
+    models: dict[str, list[tuple[float, int]]] = {}
+    for when, epoch in ends:
+        models.setdefault(epoch.job.name, []).append((when, epoch.images))
+    start = max(course[0][0] for course in models.values())
+    live = [course for course in models.values() if course[-1][0] > start]
+    stop = min(course[-1][0] for course in live)
+    images = 0.0
+    for course in live:
+        when, each = np.array(course).T
+        images += np.diff(np.interp([start, stop], when, np.cumsum(each)))[0]
+    return images / (stop - start)
 
 
 def _wait(device: torch.device) -> None:

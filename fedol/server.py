@@ -58,7 +58,7 @@ class ServerModel:
 
     module: nn.Module
     architecture: Architecture
-    history: list[dict[str, Any]] = field(default_factory=list)  # one record per iteration
+    history: list[dict[str, Any]] = field(default_factory=list)  # a record per iteration; a client's: its recipe
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @property
@@ -97,7 +97,8 @@ def load(run: str | Path, model: ModelSpec | None = None) -> ServerModel:
         raise FedolError(f"There is no trained model at {path}; is the run finished?")
     try:
         weights, header = read_tensors(path)
-        architecture, history = Architecture.from_header(header["architecture"], model), header["history"]
+        architecture = Architecture.from_header(header["architecture"], model)
+        history = [dict(record) for record in header["history"]]
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise FedolError(f"{path} is no FedOL model file or is damaged ({cause(error)}); make it again.") from None
     module = architecture.build()

@@ -130,6 +130,7 @@ def test_the_numbers_on_cifar100_are_those_of_the_committed_cells() -> None:
 
     def spread(cells: list[dict[str, Any]]) -> str:
         over = [cell["accuracy"] for cell in cells]
+        assert over, "a partition without a cell"
         assert len({cell["seed"] for cell in cells}) == len(over)  # one row, whatever others come some day
         mean = f"{100 * statistics.mean(over):.1f}"
         return mean + (f" ± {100 * statistics.stdev(over):.1f}" if len(over) > 1 else "")

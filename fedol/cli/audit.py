@@ -49,7 +49,12 @@ def audit(
     from fedol.privacy.findings import run_audit, words
     from fedol.report.progress import LiveProgress
 
+    training = given({"epochs": epochs, "batch_size": batch_size, "lr": lr})
     if run is not None:
+        own = given({"task": task, "model": model, "data": data, **training, "seed": seed, "public": public})
+        if own:
+            option = "--" + min(own).replace("_", "-")
+            raise InputError(f"{option} is for a model of your own; a run says itself how it was made: leave it out.")
         with LiveProgress(quiet=as_json) as progress:
             found = run_audit(run, clients, codec, SHADOWS if shadows is None else shadows, progress.epoch, release)
     else:
@@ -57,6 +62,7 @@ def audit(
         from fedol.federation.predictors import Asked, open_model, promise, recipe_of
         from fedol.federation.taskfolder import TaskFolder
         from fedol.server import ServerModel
+        from fedol.training import Recipe
 
         if task is None or model is None or data is None:
             raise InputError("Give the folder of a run, or --task, --model and --data.")
@@ -65,15 +71,18 @@ def audit(
         images = folder.public(public)
         how = codec or folder.task.codec
         opened = open_model(model)
-        recipe = replace(recipe_of(opened), **given({"epochs": epochs, "batch_size": batch_size, "lr": lr}))
         ours = isinstance(opened, ServerModel)
         asked = opened if ours else Asked(model, opened, folder.task)
         count = shadows if shadows is not None else SHADOWS if ours else 0
+        kept = recipe_of(opened)
+        if count and kept is None and epochs is None:
+            raise InputError(f"{model} does not say how it was trained; give the --epochs, or --shadows 0.")
+        recipe = replace(kept or Recipe(), **training)
         with LiveProgress(quiet=as_json) as progress:
             told = progress.epoch
             one = attack(asked, members, others, images, recipe, how, count, seed or 0, told, release)
         guarantee = promise(opened)
-        one |= {"privacy": asdict(guarantee) if guarantee else None, "recipe": asdict(recipe)}
+        one["privacy"] = asdict(guarantee) if guarantee else None
         found = {"clients": [{"client": Path(model).stem, "samples": len(members), **one}]}
     if as_json:
         print(json.dumps(found, indent=1))

@@ -126,10 +126,10 @@ class Bench:
                     errors.append(f"{label(cell.settings)}: {result}")
                 else:
                     self._finish(cell, result, progress)
-        if not errors and all(self.folder.cell(cell).exists() for cell, _ in ready):
+        widths = {cell.config.width for cell, _ in ready}
+        if not errors and len(widths) == 1 and all(self.folder.cell(cell).exists() for cell, _ in ready):
             total, elapsed = sum(plan.total for plan in plans), time.monotonic() - started
-            device, width = device_name(self.device), self.spec.config.width
-            self.folder.time(plans[0].cells[0].hash, device, width, total, elapsed)
+            self.folder.time(plans[0].cells[0].hash, device_name(self.device), widths.pop(), total, elapsed)
         return errors
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:

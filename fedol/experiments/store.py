@@ -95,9 +95,10 @@ class BenchFolder:
 
     def speed(self, device: str, width: int) -> float | None:
         """Work per second so far, on this kind of device with models of this width: a GPU is slow with narrow ones."""
-        times = []
+        work = seconds = 0.0
         for path in (self.path / "timing").glob("*.json"):
-            with suppress(FedolError):  # an estimate is not worth an error
-                times.append(read_json(path))
-        times = [time for time in times if (time["device"], time.get("width")) == (device, width)]
-        return sum(time["work"] for time in times) / sum(time["seconds"] for time in times) if times else None
+            with suppress(FedolError, KeyError, TypeError):  # an estimate is not worth an error
+                time = read_json(path)
+                if (time["device"], time["width"]) == (device, width):
+                    work, seconds = work + time["work"], seconds + time["seconds"]
+        return work / seconds if seconds else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -53,7 +53,8 @@ class Predictions:
         spent += seconds((yield job))
         log_probs = predict(job.model, here.public, architecture.normalise, here.device)
         send = partial(Knowledge.from_logits(log_probs, here.task, f"client {k}").save, codec=here.config.codec)
-        return Client(ServerModel(job.model, architecture, device=here.device), send, spent)
+        trained = ServerModel(job.model, architecture, [{"recipe": asdict(job.recipe)}], here.device)
+        return Client(trained, send, spent)
 
     def uploads(self, paths: Sequence[Path]) -> Uploads:
         """What the server hears."""

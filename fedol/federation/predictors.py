@@ -12,7 +12,7 @@ networks. An estimator with ``classes_`` may know only some of the classes, as p
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +59,20 @@ def _knowledge(values: np.ndarray, *about: Any) -> Knowledge:
 
 def promise(model: Any) -> Guarantee | None:
     """What private training guaranteed: predictions are computed from the model alone, so they inherit it."""
-    return Guarantee.from_json(_last(model).get("privacy"))
+    return Guarantee.from_json(_record(model).get("privacy"))
 
 
-def recipe_of(model: Any) -> Recipe:
-    """How ``client fit`` trained it; the defaults where nothing says so."""
-    kept, known = _last(model).get("recipe", {}), [field.name for field in fields(Recipe)]
-    return Recipe(**{name: kept[name] for name in known if name in kept})
+def recipe_of(model: Any) -> Recipe | None:
+    """How a client's model was trained, where its file says so."""
+    kept = _record(model).get("recipe")
+    try:
+        return Recipe(**kept) if kept is not None else None
+    except TypeError as error:
+        raise InputError(f"The model file says in words unknown here how it was trained ({error}).") from None
 
 
-def _last(model: Any) -> dict[str, Any]:
-    """The last record of a model file of ours."""
+def _record(model: Any) -> dict[str, Any]:
+    """What a model file of ours says about its training."""
     return model.history[-1] if isinstance(model, ServerModel) and model.history else {}
 
 

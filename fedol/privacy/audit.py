@@ -67,6 +67,7 @@ class Attacker:
     shadows: list[torch.Tensor]  # shadow models' log-probabilities on the pool
     held: npt.NDArray[np.bool_]  # [S, N]: what each of them was trained on
     mix: Values  # the client's true class mix
+    recipe: Recipe  # the shadows'
 
     @classmethod
     def of(
@@ -86,7 +87,7 @@ class Attacker:
         seen, held = _shadows(model, pool, recipe, shadows, seed, on_epoch)
         mix = np.bincount(members.y, minlength=len(model.classes)) / len(members)
         said, publicly = model.predict_log_proba(pool.x), model.predict_log_proba(public)
-        return cls(pool, np.arange(len(pool)) < len(inside), said, publicly, seen, held, mix)
+        return cls(pool, np.arange(len(pool)) < len(inside), said, publicly, seen, held, mix, recipe)
 
     def read(self, codec: str, release: str | None = None) -> dict[str, Any]:
         """What a file in this codec reveals; the shadows' answers are released and packed as the client's are."""
@@ -109,6 +110,8 @@ class Attacker:
             "codec": codec,
             "release": release,
             "shadows": len(self.shadows),
+            "recipe": asdict(self.recipe) if self.shadows else None,
+            "images": len(self.pool),
             "membership": attacks,
             "label_mix": {
                 "error": _variation(inferred, self.mix),

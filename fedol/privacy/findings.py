@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ def run_audit(
         members = here.data.private.take(here.shares[k])
         public, how = here.data.public, codec or config.codec
         one = audit(model, members, others, public, config.recipe, how, shadows, config.seed, on_epoch, release)
-        found.append({"client": k, "samples": len(members), "recipe": asdict(config.recipe), **one})
+        found.append({"client": k, "samples": len(members), **one})
     return {"run": str(folder), "clients": found}
 
 
@@ -49,8 +49,10 @@ def words(found: dict[str, Any]) -> list[str]:
     """The result as a data owner reads it."""
     lines = []
     if found["shadows"]:
-        epochs = found["recipe"]["epochs"]
-        lines.append(f"The attacker trained {found['shadows']} models like yours, {epochs} epochs each.")
+        lines.append(
+            f"The attacker trained {found['shadows']} models of the same kind, each on half of "
+            f"{found['images']} images, yours and others (epochs: {found['recipe']['epochs']})."
+        )
     for name, leak in found["membership"].items():
         lines.append(
             f"Membership, {name}: shown one of your images and one that is not, the attacker picks yours "

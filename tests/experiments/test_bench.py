@@ -301,7 +301,17 @@ def test_an_estimate_goes_by_models_of_the_same_width(tmp_path):
     known = bench.folder.speed(device, width)
     assert known and bench.speed() == known and bench.folder.speed(device, width + 1) is None
     bench.folder.time("wide", device, width + 1, work=6e9, seconds=3.0)
+    for number, broken in enumerate(["[]", "{}", '{"device": "cpu", "width": 17, "work": "much"}', "{"]):
+        (tmp_path / "timing" / f"{number}.json").write_text(broken)  # an estimate is not worth an error
     assert (bench.folder.speed(device, width), bench.folder.speed(device, width + 1)) == (known, 2e9)
+    bench.folder.time("none", device, width + 2, work=0.0, seconds=0.0)
+    assert bench.folder.speed(device, width + 2) is None
+
+
+def test_models_of_several_widths_say_nothing_about_one(tmp_path):
+    wide = {"settings": {"width": 2 * Spec.from_json(SMOKE).config.width}}
+    assert run(tmp_path, methods="feddf", variants=[{}, wide])["finished"] == 2
+    assert not list((tmp_path / "timing").glob("*.json"))
 
 
 def test_variants_share_clients_and_stand_in_one_table(tmp_path):

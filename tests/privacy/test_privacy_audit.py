@@ -2,8 +2,9 @@
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,9 +145,41 @@ def test_a_data_owner_audits_one_model(owner: Path, capsys: pytest.CaptureFixtur
     assert client["label_mix"]["error"] < 0.3
     code, out, _ = spoken(capsys, *mine, "--shadows", 0, "--codec", "top1")
     assert code == 0 and "Client mine, trained on 200 images; sent as top1" in out
-    assert "50 % is guessing" in out and "read that figure with care" in out and "models like yours" not in out
+    assert "50 % is guessing" in out and "read that figure with care" in out and "of the same kind" not in out
     code, out, _ = spoken(capsys, *mine, "--shadows", 2, "--epochs", 3)
-    assert code == 0 and "The attacker trained 2 models like yours, 3 epochs each." in out
+    said = "The attacker trained 2 models of the same kind, each on half of 400 images, yours and others (epochs: 3)."
+    assert code == 0 and said in out
+
+
+@pytest.mark.parametrize(
+    ("history", "said"),
+    [
+        ([], "does not say how it was trained; give the --epochs"),
+        ([{"iteration": 3}], "does not say how it was trained; give the --epochs"),  # a server's
+        ([{"recipe": {"epochs": 3, "depth": 2}}], "unknown here"),
+        ([{"recipe": {"epochs": "three"}}], "unknown here"),
+        ([{"recipe": 3}], "unknown here"),
+        ([3], "no FedOL model file or is damaged"),
+    ],
+)
+def test_an_audit_does_not_guess_how_a_model_was_trained(
+    owner: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], history: list[Any], said: str
+) -> None:
+    replace(fedol.load(owner / "mine.safetensors"), history=history).save(tmp_path / "other.safetensors")
+    other = ("--task", owner / "task", "--model", tmp_path / "other.safetensors", "--data", owner / "mine.npz")
+    code, _, err = spoken(capsys, *other, "--shadows", 2)
+    assert code == 2 and said in err
+
+
+def test_a_model_that_does_not_say_it_is_audited_as_told(
+    owner: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace(fedol.load(owner / "mine.safetensors"), history=[]).save(tmp_path / "old.safetensors")
+    old = ("--task", owner / "task", "--model", tmp_path / "old.safetensors", "--data", owner / "mine.npz")
+    code, out, _ = spoken(capsys, *old, "--shadows", 2, "--epochs", 1, "--lr", 0.01, "--json")
+    assert code == 0 and json.loads(out)["clients"][0]["recipe"] == asdict(Recipe(1, lr=0.01))
+    code, out, _ = spoken(capsys, *old, "--shadows", 0, "--json")
+    assert code == 0 and json.loads(out)["clients"][0]["recipe"] is None
 
 
 def test_any_framework_and_any_release_can_be_audited(owner: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,7 +206,7 @@ def test_any_framework_and_any_release_can_be_audited(owner: Path, capsys: pytes
 def test_shadows_of_a_private_model_are_no_bound() -> None:
     leak = {"auc": 0.5, "tpr_at_1_percent": 0.01, "tpr_at_01_percent": 0.0, "others": 2000}
     found = {"membership": {"likelihood ratio": leak}, "label_mix": {"error": 0.1, "error_of_guessing_evenly": 0.3}}
-    found["recipe"] = asdict(Recipe())
+    found |= {"recipe": asdict(Recipe()), "images": 400}
     promise = {"epsilon": 8.0, "delta": 1e-5, "covers": "any one training example"}
     assert not any("bounds every attacker" in line for line in words({**found, "shadows": 8, "privacy": None}))
     assert any("ε = 8" in line for line in words({**found, "shadows": 8, "privacy": promise}))
@@ -182,6 +215,8 @@ def test_shadows_of_a_private_model_are_no_bound() -> None:
 def test_an_audit_says_what_it_lacks(owner: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = spoken(capsys, "--task", owner / "task", "--model", owner / "mine.safetensors")
     assert code == 2 and "--task, --model and --data" in err
+    code, _, err = spoken(capsys, tmp_path, "--batch-size", 9, "--seed", 1)
+    assert code == 2 and "--batch-size is for a model of your own" in err
     code, _, err = spoken(capsys, tmp_path)
     assert code != 0 and "no finished run" in err
     few = {key: value[:5] if key.startswith("test") else value for key, value in np.load(owner / "mine.npz").items()}

@@ -55,13 +55,18 @@ def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
             # What cannot be dealt is said now, not after hours of work on the others (nearly always: another seed's
             # private samples are others, but as many).
             scenario.deal(missing[0].config)
-            clients = one_round.missing_clients(missing, folder)
-            share = sum(work.client_work(cell, scenario) / cell.config.clients for cell, _ in clients)
-            trained = share + sum(_work(cell, scenario, folder) for cell in missing)
-            predicted = sum(work.client_predictions(cell, scenario) for cell, _ in clients)
-            predicted += sum(work.server_predictions(cell, scenario) for cell in missing)
-            found.append(Plan(missing, trained, predicted, len(clients)))
+            found.append(plan(missing, scenario, folder))
     return found
+
+
+def plan(cells: list[Cell], scenario: Scenario, folder: BenchFolder) -> Plan:
+    """What some unfinished cells of one group cost, and those of their clients that are missing."""
+    clients = one_round.missing_clients(cells, folder)
+    share = sum(work.client_work(cell, scenario) / cell.config.clients for cell, _ in clients)
+    trained = share + sum(_work(cell, scenario, folder) for cell in cells)
+    predicted = sum(work.client_predictions(cell, scenario) for cell, _ in clients)
+    predicted += sum(work.server_predictions(cell, scenario) for cell in cells)
+    return Plan(cells, trained, predicted, len(clients))
 
 
 def _work(cell: Cell, scenario: Scenario, folder: BenchFolder) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from fedol.data import load
 from fedol.errors import FedolError, InputError
 from fedol.experiments import one_round, rounds, work
 from fedol.experiments.cells import Cell
-from fedol.experiments.plan import Plan, plans
+from fedol.experiments.plan import Plan, plan, plans
 from fedol.experiments.progress import OutOfTime, Progress
 from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
@@ -54,44 +53,55 @@ class Bench:
         failed: list[str] = []
         self.folder.open()
         progress.deadline = None if time_limit is None else began + time_limit
-        progress.total = sum(plan.work for plan in todo)
+        progress.total = sum(group.work for group in todo)
         progress.flops = self._flops()
         tried: set[str] = set()
         with contextlib.suppress(OutOfTime):
-            least = 1  # the first group always begins, so that short leases get on
+            least = 1  # something of the first group always begins, so that short leases get on
             while True:
                 with contextlib.ExitStack() as held:
-                    free = list(islice(self._free(todo, held), side_by_side))
+                    free = list(islice(self._free(todo, tried, held), side_by_side))
                     if not (batch := self._in_time(free, progress.deadline, least)):
                         break
                     failed += self._run(batch, progress)
-                tried |= {cell.hash for plan in batch for cell in plan.cells}
-                todo = [plan for plan in todo if tried.isdisjoint(cell.hash for cell in plan.cells)]
+                tried |= {cell.hash for group in batch for cell in group.cells}
+                todo = [group for group in todo if any(cell.hash not in tried for cell in group.cells)]
                 least = 0
         hashes = {cell.hash: self.folder.cell(cell).exists() for cell in self.spec.cells()}
         counts = {"cells": len(hashes), "finished": sum(hashes.values()), "elsewhere": self._taken(todo)}
         return {**counts, "failed": failed}
 
-    def _free(self, todo: list[Plan], held: contextlib.ExitStack) -> Iterator[Plan]:
-        """Groups that no other process works on, each claimed as it is asked for; less what others have finished."""
-        for plan in todo:
-            if self.folder.claim(plan.cells, held) and (missing := self._missing(plan)):
-                yield replace(plan, cells=missing)
+    def _free(self, todo: list[Plan], tried: set[str], held: contextlib.ExitStack) -> Iterator[Plan]:
+        """Groups that no other process works on, each claimed as it is asked for; less what is finished or failed."""
+        for group in todo:
+            if self.folder.claim(group.cells, held):
+                cells = [cell for cell in self._missing(group) if cell.hash not in tried]
+                if cells:
+                    yield group if cells == group.cells else self._plan(cells)
 
     def _taken(self, todo: list[Plan]) -> int:
         """How many unfinished cells other processes work on."""
         with contextlib.ExitStack() as held:
-            return sum(len(self._missing(plan)) for plan in todo if not self.folder.claim(plan.cells, held))
+            return sum(len(self._missing(group)) for group in todo if not self.folder.claim(group.cells, held))
 
-    def _missing(self, plan: Plan) -> list[Cell]:
-        return [cell for cell in plan.cells if not self.folder.cell(cell).exists()]
+    def _missing(self, group: Plan) -> list[Cell]:
+        return [cell for cell in group.cells if not self.folder.cell(cell).exists()]
+
+    def _plan(self, cells: list[Cell]) -> Plan:
+        return plan(cells, self._scenario, self.folder)
 
     def _in_time(self, batch: list[Plan], deadline: float | None, least: int) -> list[Plan]:
-        """As many of these groups as are expected to end in time, trained together."""
+        """What of these groups is expected to end in time, trained together: of the last perhaps some cells only."""
         speed = self._known_speed()
         left = None if deadline is None or speed is None else (deadline - time.monotonic()) * speed
-        while left is not None and len(batch) > least and sum(plan.total for plan in batch) > left:
-            batch = batch[:-1]
+        while left is not None and batch and sum(group.total for group in batch) > left:
+            *others, last = batch
+            if len(last.cells) > 1 and last.cells[-1].rounds == 1:  # rounds go on where they stopped: all may begin
+                batch = [*others, self._plan(last.cells[:-1])]
+            elif len(batch) > least:
+                batch = others
+            else:
+                break
         return batch
 
     def speed(self) -> float:
@@ -110,10 +120,10 @@ class Bench:
     def _known_speed(self) -> float | None:
         return self.folder.speed(device_name(self.device), self.spec.config.width)
 
-    def _run(self, plans: list[Plan], progress: Progress) -> list[str]:
+    def _run(self, batch: list[Plan], progress: Progress) -> list[str]:
         """Some groups. What fails is returned and stops nothing else."""
         started = time.monotonic()
-        groups = [(plan.cells, Scenario(plan.cells[0].config, self._scenario.dataset)) for plan in plans]
+        groups = [(group.cells, Scenario(group.cells[0].config, self._scenario.dataset)) for group in batch]
         failed = one_round.train_clients(groups, self.folder, progress.epoch)
         ready = [(cell, scenario) for cells, scenario in groups for cell in cells if cell.clients not in failed]
         single, several = ([pair for pair in ready if (pair[0].rounds == 1) is once] for once in (True, False))
@@ -128,8 +138,8 @@ class Bench:
                     self._finish(cell, result, progress)
         widths = {cell.config.width for cell, _ in ready}
         if not errors and len(widths) == 1 and all(self.folder.cell(cell).exists() for cell, _ in ready):
-            total, elapsed = sum(plan.total for plan in plans), time.monotonic() - started
-            self.folder.time(plans[0].cells[0].hash, device_name(self.device), widths.pop(), total, elapsed)
+            total, elapsed = sum(group.total for group in batch), time.monotonic() - started
+            self.folder.time(batch[0].cells[0].hash, device_name(self.device), widths.pop(), total, elapsed)
         return errors
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:

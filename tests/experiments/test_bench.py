@@ -294,6 +294,24 @@ def test_no_more_groups_begin_than_end_in_time(tmp_path, monkeypatch):
     assert bench._in_time(plans, time.monotonic(), least=1) == plans[:1] and bench._in_time(plans, None, 0) == plans
 
 
+def test_of_a_group_that_is_too_long_some_cells_begin(tmp_path, monkeypatch):
+    bench = Bench(Spec.from_json({**SMOKE, "methods": "feddf,mine,fedet"}), tmp_path)
+    (group,) = bench.plans()
+    two = bench._plan(group.cells[:2]).total
+    monkeypatch.setattr(bench.folder, "speed", lambda device, width: two / 10)  # ten seconds for two cells
+    now = time.monotonic()
+    in_time = {seconds: bench._in_time([group], now + seconds, least=1) for seconds in (0, 11, 100)}
+    assert [[cell.method for cell in batch[0].cells] for batch in in_time.values()] == [
+        ["feddf"], ["feddf", "mine"], ["feddf", "mine", "fedet"],
+    ]  # fmt: skip
+    assert bench._in_time([group], now, least=0) == []
+    # It was faster than expected, so that the rest begins too, without its clients, which are there.
+    batches, run_batch = [], bench._run
+    monkeypatch.setattr(bench, "_run", lambda batch, progress: batches.append(batch) or run_batch(batch, progress))
+    assert bench.run(Silent(), time_limit=11)["finished"] == 3
+    assert [[len(part.cells), part.clients] for (part,) in batches] == [[2, TINY["clients"]], [1, 0]]
+
+
 def test_an_estimate_goes_by_models_of_the_same_width(tmp_path):
     run(tmp_path, methods="feddf")
     bench = Bench(Spec.from_json({**SMOKE, "methods": "feddf"}), tmp_path)

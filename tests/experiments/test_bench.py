@@ -298,9 +298,9 @@ def test_of_a_group_that_is_too_long_some_cells_begin(tmp_path, monkeypatch):
     bench = Bench(Spec.from_json({**SMOKE, "methods": "feddf,mine,fedet"}), tmp_path)
     (group,) = bench.plans()
     two = bench._plan(group.cells[:2]).total
-    monkeypatch.setattr(bench.folder, "speed", lambda device, width: two / 10)  # ten seconds for two cells
+    monkeypatch.setattr(bench.folder, "speed", lambda device, width: two / 1000)  # far more than the test takes
     now = time.monotonic()
-    in_time = {seconds: bench._in_time([group], now + seconds, least=1) for seconds in (0, 11, 100)}
+    in_time = {seconds: bench._in_time([group], now + seconds, least=1) for seconds in (0, 1100, 9000)}
     assert [[cell.method for cell in batch[0].cells] for batch in in_time.values()] == [
         ["feddf"], ["feddf", "mine"], ["feddf", "mine", "fedet"],
     ]  # fmt: skip
@@ -308,8 +308,15 @@ def test_of_a_group_that_is_too_long_some_cells_begin(tmp_path, monkeypatch):
     # It was faster than expected, so that the rest begins too, without its clients, which are there.
     batches, run_batch = [], bench._run
     monkeypatch.setattr(bench, "_run", lambda batch, progress: batches.append(batch) or run_batch(batch, progress))
-    assert bench.run(Silent(), time_limit=11)["finished"] == 3
+    assert bench.run(Silent(), time_limit=1100)["finished"] == 3
     assert [[len(part.cells), part.clients] for (part,) in batches] == [[2, TINY["clients"]], [1, 0]]
+
+
+def test_rounds_all_begin_because_they_go_on_where_they_stopped(tmp_path, monkeypatch):
+    bench = Bench(Spec.from_json({**SMOKE, "kind": "rounds", "rounds": 2, "methods": "feddf,mine"}), tmp_path)
+    (group,) = bench.plans()
+    monkeypatch.setattr(bench.folder, "speed", lambda device, width: group.total / 1000)
+    assert len(group.cells) == 2 and bench._in_time([group], time.monotonic() + 1, least=1) == [group]
 
 
 def test_an_estimate_goes_by_models_of_the_same_width(tmp_path):
@@ -319,7 +326,7 @@ def test_an_estimate_goes_by_models_of_the_same_width(tmp_path):
     known = bench.folder.speed(device, width)
     assert known and bench.speed() == known and bench.folder.speed(device, width + 1) is None
     bench.folder.time("wide", device, width + 1, work=6e9, seconds=3.0)
-    for number, broken in enumerate(["[]", "{}", '{"device": "cpu", "width": 17, "work": "much"}', "{"]):
+    for number, broken in enumerate(["[]", "{}", f'{{"device": "cpu", "width": {width}, "work": "much"}}', "{"]):
         (tmp_path / "timing" / f"{number}.json").write_text(broken)  # an estimate is not worth an error
     assert (bench.folder.speed(device, width), bench.folder.speed(device, width + 1)) == (known, 2e9)
     bench.folder.time("none", device, width + 2, work=0.0, seconds=0.0)

@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 run: $(VENV)/.installed
 	$(BIN)/fedol run --out runs/quick
 
+# Two processes for two cores; more threads of torch would stand in each other's way.
 test: lint docs
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-slow: $(VENV)/.ready
 	$(BIN)/python -m pytest -m slow

@@ -139,6 +139,8 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
             curve = [f"{100 * value:.1f}" for value in line["paper"][:length]]
             passes = str(curves.first_above(line["paper"], panel["paper_fedol"]) or "never")
             rows.append([f"{title(line['method'])}, paper", *curve, *[""] * (length - len(curve)), passes])
+    counts = sorted({point["n"] for line in panel["lines"] for point in line["rounds"]})
+    over = "n = 1 seed" if counts == [1] else f"mean over n = {' or '.join(map(str, counts))} seeds"
     level = f"FedOL after its one round: {_spread(panel['fedol'])} %" if panel["fedol"] else "FedOL: not run"
     theirs = f", in the paper {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else "."
     return Sheet(
@@ -146,7 +148,7 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
         f"Rounds: {panel['partition']}, {settings_in_words(panel['settings'])}",
         columns,
         rows,
-        f"{measure(panel['settings'])} in %. {level}{theirs}",
+        f"{measure(panel['settings'])} in %, {over}. {level}{theirs}",
     )
 
 

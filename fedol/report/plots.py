@@ -56,14 +56,20 @@ def partition_heat_map(counts: np.ndarray, classes: tuple[str, ...], title: str,
 
 
 def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
-    """Accuracy over rounds, a panel per partition: ours solid, the paper's dotted, FedOL's one round a level line."""
+    """Accuracy over rounds, a panel per partition: ours solid, the paper's dotted, FedOL's one round a level line.
+
+    The bands are the standard deviation over seeds.
+    """
     figure, first = _figure(5.2 * len(panels), 4.2)
     first.remove()
     for number, panel in enumerate(panels, 1):
         axes = figure.add_subplot(1, len(panels), number)
         for line in panel["lines"]:
-            ours = [100 * point["mean"] for point in line["rounds"]]
-            (drawn,) = axes.plot(range(1, len(ours) + 1), ours, marker="o", ms=3, label=line["label"])
+            ours = 100 * np.array([point["mean"] for point in line["rounds"]])
+            spread = 100 * np.array([point["std"] or 0 for point in line["rounds"]])  # None where n = 1
+            at = range(1, len(ours) + 1)
+            (drawn,) = axes.plot(at, ours, marker="o", ms=3, label=line["label"])
+            axes.fill_between(at, ours - spread, ours + spread, color=drawn.get_color(), alpha=0.12, lw=0)
             if line["paper"]:
                 theirs = [100 * value for value in line["paper"]]
                 axes.plot(range(1, len(theirs) + 1), theirs, ":", color=drawn.get_color(), lw=1)
@@ -76,5 +82,6 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
         axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.25
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
-    figure.supxlabel("solid: ours; dotted: the paper's", size=8)
+    if any(line["paper"] for panel in panels for line in panel["lines"]):
+        figure.supxlabel("solid: ours; dotted: the paper's", size=8)
     save(figure, path)

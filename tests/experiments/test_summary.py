@@ -4,6 +4,7 @@ import pytest
 
 from fedol.experiments import curves, paper, summary
 from fedol.experiments.report import _one_round, _over_fedol, _rounds, has
+from fedol.report import plots
 
 BASE = {"dataset": "cifar100", "width": 64, "public": 5000, "batch_size": 64, "lr": 1e-3}
 CLIENTS = {"clients": 10, "epochs": 50, "sends": "predictions", "client_models": ["resnet11", "resnet20"]}
@@ -132,12 +133,30 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
     assert line["passes_fedol"] == 3 and [p["mean"] for p in line["rounds"]] == [0.01, 0.2, 0.35, 0.4]
     assert panel["fedol"]["mean"] == 0.3 and panel["paper_fedol"] == pytest.approx(0.298)
     assert len(line["paper"]) == 15
-    assert _rounds(panel, 1).note.startswith("Test accuracy in %. FedOL after its one round: 30.0")
+    assert _rounds(panel, 1).note.startswith("Test accuracy in %, n = 1 seed. FedOL after its one round: 30.0")
     for cell in cells:
         cell["settings"]["development"] = 5000  # the paper's curves are on the test set
     (panel,) = curves.figures(cells)
     assert panel["paper_fedol"] is None and panel["lines"][0]["paper"] is None
     assert _rounds(panel, 1).note.startswith("Accuracy on 5,000 images held out")
+
+
+def test_the_figure_shows_the_spread_over_seeds_and_names_the_paper_only_where_it_is(monkeypatch, tmp_path):
+    def cells(**settings):
+        curves_of = {0: (0.1, 0.2, 0.3), 1: (0.2, 0.4, 0.3)}
+        histories = {s: [{"round": n, "accuracy": a} for n, a in enumerate(c, 1)] for s, c in curves_of.items()}
+        return [result("fedavg", 0.3, seed=s, history=h, rounds=3, **settings) for s, h in histories.items()]
+
+    figures = []
+    monkeypatch.setattr(plots, "save", lambda figure, path: figures.append(figure))
+    for panels in (curves.figures(cells()), curves.figures(cells(dataset="digits"))):
+        plots.rounds_figure(panels, tmp_path / "rounds.png")
+        assert "in %, mean over n = 2 seeds. FedOL: not run" in _rounds(panels[0], 1).note
+    captions = [figure.get_supxlabel() for figure in figures]
+    assert captions == ["solid: ours; dotted: the paper's", ""]
+    (band,) = figures[1].axes[0].collections
+    lowest, highest = band.get_datalim(figures[1].axes[0].transData).intervaly
+    assert (lowest, highest) == pytest.approx((15 - 100 * 0.1 / 2**0.5, 30 + 100 * 0.2 / 2**0.5))
 
 
 def test_the_papers_table_is_complete():

@@ -20,9 +20,9 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# A page that is in no menu, a link that leads nowhere or a name without its docstring is an error.
+# A page that is in no menu, a link that leads nowhere or a name without its docstring is an error; with --quiet it is none.
 docs: $(VENV)/.ready
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 setup: $(VENV)/.ready
 

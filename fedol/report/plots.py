@@ -74,7 +74,9 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
                 theirs = [100 * value for value in line["paper"]]
                 axes.plot(range(1, len(theirs) + 1), theirs, ":", color=drawn.get_color(), lw=1)
         if panel["fedol"]:
-            axes.axhline(100 * panel["fedol"]["mean"], color="black", lw=2, label="FedOL, one round")
+            level, around = 100 * panel["fedol"]["mean"], 100 * (panel["fedol"]["std"] or 0)
+            axes.axhline(level, color="black", lw=2, label="FedOL, one round")
+            axes.axhspan(level - around, level + around, color="black", alpha=0.08, lw=0)
         if panel["paper_fedol"]:
             axes.axhline(100 * panel["paper_fedol"], color="black", ls=":", lw=1)
         axes.set(title=f"{panel['partition']}, width {panel['settings']['width']}", xlabel="communication rounds")
@@ -82,6 +84,6 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
         axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.25
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
-    if any(line["paper"] for panel in panels for line in panel["lines"]):
+    if any(panel["paper_fedol"] or any(line["paper"] for line in panel["lines"]) for panel in panels):
         figure.supxlabel("solid: ours; dotted: the paper's", size=8)
     save(figure, path)

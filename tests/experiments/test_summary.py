@@ -150,6 +150,7 @@ def test_the_figure_shows_the_spread_over_seeds_and_names_the_paper_only_where_i
     figures = []
     monkeypatch.setattr(plots, "save", lambda figure, path: figures.append(figure))
     for panels in (curves.figures(cells()), curves.figures(cells(dataset="digits"))):
+        panels[0]["lines"][0]["paper"] = None  # the paper's level alone is dotted too
         plots.rounds_figure(panels, tmp_path / "rounds.png")
         assert "in %, mean over n = 2 seeds. FedOL: not run" in _rounds(panels[0], 1).note
     captions = [figure.get_supxlabel() for figure in figures]

@@ -92,13 +92,14 @@ def _over_fedol(table: dict[str, Any], number: int) -> Sheet:
     return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note)
 
 
-def _over_seeds(entries: list[dict[str, Any]]) -> tuple[bool, str]:
-    """Whether the numbers of seeds differ, and in words what the entries are."""
+def _over_seeds(entries: list[dict[str, Any]], spread: bool = True) -> tuple[bool, str]:
+    """Whether the numbers of seeds differ, and in words what the entries are, shown with their spread or without."""
     counts = {entry["n"] for entry in entries}
     if counts == {1}:
         return False, "n = 1 seed"
-    several = "n seeds (no ± where n = 1)" if len(counts) > 1 else f"n = {next(iter(counts))} seeds"
-    return len(counts) > 1, f"mean ± standard deviation over {several}"
+    what, where = ("mean ± standard deviation", " (no ± where n = 1)") if spread else ("mean", "")
+    several = f"n seeds{where}" if len(counts) > 1 else f"n = {next(iter(counts))} seeds"
+    return len(counts) > 1, f"{what} over {several}"
 
 
 def _one_round(table: dict[str, Any], number: int) -> Sheet:
@@ -130,17 +131,17 @@ def _one_round(table: dict[str, Any], number: int) -> Sheet:
 def _rounds(panel: dict[str, Any], number: int) -> Sheet:
     length = max(len(line["rounds"]) for line in panel["lines"])
     columns = ["", *(str(n) for n in range(1, length + 1)), "passes FedOL in round"]
+    count, over = _over_seeds([point for line in panel["lines"] for point in line["rounds"]], spread=False)
     rows = []
     for line in panel["lines"]:
+        name = line["label"] + (f" (n = {line['rounds'][0]['n']})" if count else "")
         ours = [f"{100 * point['mean']:.1f}" for point in line["rounds"]]
         passes = str(line["passes_fedol"] or "never") if panel["fedol"] else ""
-        rows.append([line["label"], *ours, *[""] * (length - len(ours)), passes])
+        rows.append([name, *ours, *[""] * (length - len(ours)), passes])
         if line["paper"]:
             curve = [f"{100 * value:.1f}" for value in line["paper"][:length]]
             passes = str(curves.first_above(line["paper"], panel["paper_fedol"]) or "never")
             rows.append([f"{title(line['method'])}, paper", *curve, *[""] * (length - len(curve)), passes])
-    counts = sorted({point["n"] for line in panel["lines"] for point in line["rounds"]})
-    over = "n = 1 seed" if counts == [1] else f"mean over n = {' or '.join(map(str, counts))} seeds"
     level = f"FedOL after its one round: {_spread(panel['fedol'])} %" if panel["fedol"] else "FedOL: not run"
     theirs = f", in the paper {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else "."
     return Sheet(

@@ -145,19 +145,37 @@ def test_the_figure_shows_the_spread_over_seeds_and_names_the_paper_only_where_i
     def cells(**settings):
         curves_of = {0: (0.1, 0.2, 0.3), 1: (0.2, 0.4, 0.3)}
         histories = {s: [{"round": n, "accuracy": a} for n, a in enumerate(c, 1)] for s, c in curves_of.items()}
-        return [result("fedavg", 0.3, seed=s, history=h, rounds=3, **settings) for s, h in histories.items()]
+        once = {"server_epochs": 50, "iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
+        found = [result("fedavg", 0.3, seed=s, history=h, rounds=3, **settings) for s, h in histories.items()]
+        return [*found, *(result("fedol", a, seed=s, **once, **settings) for s, a in enumerate((0.2, 0.3)))]
 
     figures = []
     monkeypatch.setattr(plots, "save", lambda figure, path: figures.append(figure))
     for panels in (curves.figures(cells()), curves.figures(cells(dataset="digits"))):
-        panels[0]["lines"][0]["paper"] = None  # the paper's level alone is dotted too
         plots.rounds_figure(panels, tmp_path / "rounds.png")
-        assert "in %, mean over n = 2 seeds. FedOL: not run" in _rounds(panels[0], 1).note
     captions = [figure.get_supxlabel() for figure in figures]
     assert captions == ["solid: ours; dotted: the paper's", ""]
-    (band,) = figures[1].axes[0].collections
-    lowest, highest = band.get_datalim(figures[1].axes[0].transData).intervaly
-    assert (lowest, highest) == pytest.approx((15 - 100 * 0.1 / 2**0.5, 30 + 100 * 0.2 / 2**0.5))
+    axes = figures[1].axes[0]
+    (band,), (level,) = axes.collections, axes.patches
+    curve, line = band.get_datalim(axes.transData).intervaly, level.get_bbox().intervaly
+    assert tuple(curve) == pytest.approx((15 - 100 * 0.1 / 2**0.5, 30 + 100 * 0.2 / 2**0.5))
+    assert tuple(line) == pytest.approx((25 - 100 * 0.1 / 2**0.5, 25 + 100 * 0.1 / 2**0.5))
+
+
+def test_rounds_say_how_many_seeds_each_curve_has_where_they_differ():
+    def fed(method, seeds):
+        history = [{"round": n, "accuracy": 0.1 * n} for n in (1, 2)]
+        return [result(method, 0.2, dataset="digits", seed=s, history=history, rounds=2) for s in range(seeds)]
+
+    for seeds, labels, over in (
+        ((2, 2), ["FedAvg", "FedProx (μ = 0.01)"], "mean over n = 2 seeds"),
+        ((2, 1), ["FedAvg (n = 2)", "FedProx (μ = 0.01) (n = 1)"], "mean over n seeds"),
+    ):
+        prox = [{**cell, "settings": {**cell["settings"], "mu": 0.01}} for cell in fed("fedprox", seeds[1])]
+        (panel,) = curves.figures([*fed("fedavg", seeds[0]), *prox])
+        sheet = _rounds(panel, 1)
+        assert [row[0] for row in sheet.rows] == labels
+        assert sheet.note == f"Test accuracy in %, {over}. FedOL: not run."
 
 
 def test_the_papers_table_is_complete():

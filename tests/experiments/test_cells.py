@@ -129,7 +129,10 @@ def test_an_ablation_is_variants_side_by_side_on_the_same_data():
 def test_equal_compute_gives_one_pass_methods_fedols_epochs():
     spec = Spec.from_json({"kind": "one-round", "equal_compute": True, "partitions": "classes:20"})
     epochs = {c.method: c.config.distillation.recipe.epochs for c in spec.cells()}
-    assert epochs["feddf"] == epochs["fedhkt-k"] == 500 and epochs["fedol"] == epochs["fedol-reinit"] == 50
+    assert epochs["feddf"] == epochs["fedhkt-k"] == epochs["fedkt"] == 500
+    assert epochs["fedol"] == epochs["fedol-reinit"] == 50
+    (fedkt,) = (cell for cell in spec.cells() if cell.method == "fedkt")
+    assert fedkt.clients == Cell.of("fedkt", spec.config).clients  # the dear part is not trained again
 
 
 def test_rounds_have_fedol_as_one_round():

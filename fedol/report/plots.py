@@ -22,9 +22,13 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure in the format of the file's ending."""
+    """Write a figure in the format of the file's ending; the same figure again is the same file."""
+    from matplotlib import rc_context
+
+    undated = {"metadata": {"Date": None}} if path.suffix == ".svg" else {}
     try:
-        figure.savefig(path, dpi=150)
+        with rc_context({"svg.hashsalt": "fedol"}):
+            figure.savefig(path, dpi=150, **undated)
     except (OSError, ValueError) as error:
         raise FedolError(f"The plot {path} cannot be written: {error}.") from None
 

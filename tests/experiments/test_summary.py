@@ -162,6 +162,16 @@ def test_the_figure_shows_the_spread_over_seeds_and_names_the_paper_only_where_i
     assert tuple(line) == pytest.approx((25 - 100 * 0.1 / 2**0.5, 25 + 100 * 0.1 / 2**0.5))
 
 
+def test_a_figure_drawn_again_is_the_same_file(tmp_path):
+    history = [{"round": n, "accuracy": 0.1 * n} for n in (1, 2)]
+    panels = curves.figures([result("fedavg", 0.2, dataset="digits", history=history, rounds=2)])
+    for ending in ("svg", "png"):
+        for name in "ab":
+            plots.rounds_figure(panels, tmp_path / f"{name}.{ending}")
+        first, second = (tmp_path / f"{name}.{ending}" for name in "ab")
+        assert first.read_bytes() == second.read_bytes()
+
+
 def test_rounds_say_how_many_seeds_each_curve_has_where_they_differ():
     def fed(method, seeds):
         history = [{"round": n, "accuracy": 0.1 * n} for n in (1, 2)]

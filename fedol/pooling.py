@@ -22,6 +22,7 @@ with their number. ``docs/pooling.md`` derives it and says when it fails.
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 
 import torch
@@ -34,6 +35,7 @@ from fedol.objective import Mixture
 from fedol.voting import shannon
 
 BOUND = 5.0  # no entry of a client counts for more than this many of its own standard deviations
+SHARPNESS = 0.9  # scores are balanced at no more than this share of a uniform prediction's entropy
 TINY = torch.finfo(torch.float32).tiny
 
 
@@ -120,8 +122,9 @@ class Pool:
             raise InputError("There is nothing to pool; at least one client's predictions are needed.")
         mixture = self._mixture.mean()
         # In units of spread, scores have no temperature yet. It must come before balancing: on scores that are nearly
-        # flat, a prior that is a little off would move every sample.
-        nats = shannon(mixture).mean().item()
+        # flat, a prior that is a little off would move every sample. So they are not to be flat, even where the
+        # mixture is, because its clients have hardly learned or all disagree.
+        nats = min(shannon(mixture).mean().item(), SHARPNESS * math.log(mixture.shape[1]))
         return tempered(self._logits / self._weight, nats), tempered(self._standard / self._weight, nats), mixture
 
 

@@ -15,7 +15,7 @@ from fedol.voting import PseudoLabels
 
 
 class FedOLPlus:
-    """Hears every client once. The target is the pool's plus τ on its class, for the ⌊ρN⌋ samples it is surest of.
+    """Hears every client once. The target is the pool's plus τ on its class, for the ρN samples it is surest of.
 
     ρ is the share of the public set on which two halves of the clients, each pooled on its own, predict the same
     class: found without labels, and low where the clients know too little of each other's classes to check on each
@@ -36,7 +36,7 @@ class FedOLPlus:
         pool = self._pool if server is None else self._pool.including(server.clamp_min(TINY).log())
         soft = pool.pooled().soft
         confidence, label = soft.max(1)
-        sure = confidence.argsort(descending=True, stable=True)[: int(self.rho * len(soft))]
+        sure = confidence.argsort(descending=True, stable=True)[: round(self.rho * len(soft))]
         labels = torch.full_like(label, -1).scatter(0, sure, label[sure])
         score = torch.full_like(confidence, -1.0).scatter(0, sure, confidence[sure])
         record = {  # no "rho": nobody votes here, the coverage says it

@@ -172,6 +172,8 @@ def cost(
     """
     options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     from fedol.config import configure
+    from fedol.data import load
+    from fedol.experiments.cells import identified
     from fedol.experiments.cost import cost as compute
     from fedol.experiments.report import cost_sheet
     from fedol.experiments.store import BenchFolder
@@ -179,7 +181,9 @@ def cost(
     from fedol.report.progress import LiveProgress
 
     with LiveProgress(quiet=as_json):
-        table = compute(Scenario(configure(preset, overrides=given(options))), BenchFolder(out))
+        config = configure(preset, overrides=given(options))
+        data = load(config.dataset, config.data_dir)
+        table = compute(Scenario(identified(config, data), data), BenchFolder(out))
     if as_json:
         print(json.dumps(table, indent=1))
     else:

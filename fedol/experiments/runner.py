@@ -32,8 +32,9 @@ class Bench:
     """A benchmark in its folder."""
 
     def __init__(self, spec: Spec, out: Path) -> None:
-        self.spec, self.folder = spec, BenchFolder(out)
-        self._scenario = Scenario(spec.cells()[0].config, load(spec.config.dataset, spec.config.data_dir))
+        dataset = load(spec.config.dataset, spec.config.data_dir)
+        self.spec, self.folder = spec.on(dataset), BenchFolder(out)
+        self._scenario = Scenario(self.spec.cells()[0].config, dataset)
         self.device = self._scenario.device
 
     def plans(self) -> list[Plan]:

@@ -7,9 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from fedol.config import RunConfig, configure
+from fedol.data import Dataset
 from fedol.data.partition import parse
 from fedol.errors import InputError, unknown
-from fedol.experiments.cells import CONTROLS, EQUAL_COMPUTE, FEEDBACKS, ONE_ROUND, ROUNDS, SAME, SERVER, Cell
+from fedol.experiments.cells import (
+    CONTROLS,
+    EQUAL_COMPUTE,
+    FEEDBACKS,
+    ONE_ROUND,
+    ROUNDS,
+    SAME,
+    SERVER,
+    Cell,
+    identified,
+)
 from fedol.methods import ITERATED, METHODS, names
 
 T = TypeVar("T")
@@ -81,6 +92,10 @@ class Spec:
     def config(self) -> RunConfig:
         """What the first variant, and the data of all, are made of."""
         return self.variants[0][0]
+
+    def on(self, dataset: Dataset) -> Spec:
+        """The same benchmark, now that its data are loaded."""
+        return replace(self, variants=tuple((identified(config, dataset), names) for config, names in self.variants))
 
     def cells(self) -> list[Cell]:
         """All cells, one seed after the other, so that the whole table exists once before it is repeated."""

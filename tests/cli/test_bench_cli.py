@@ -3,10 +3,12 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from fedol.cli import app, main
+from fedol.data import load
 
 TINY = ["--preset", "quick", "--clients", "2", "--public", "50", "--epochs", "1", "--width", "4", "--device", "cpu"]
 
@@ -35,6 +37,16 @@ def test_run_report_and_cost(tmp_path):
     rows = json.loads(bench("cost", *size, "--out", tmp_path, "--json"))["rows"]
     assert {"local", "fedavg", "fedkt", "fedol"} <= {row["method"] for row in rows}
     assert "FedKT" in bench("cost", *size, "--out", tmp_path)
+
+
+def test_cost_knows_what_was_measured_on_data_of_yours(tmp_path):
+    digits, mine = load("digits"), tmp_path / "mine.npz"
+    arrays = {"train_x": digits.train.x, "train_y": digits.train.y, "test_x": digits.test.x, "test_y": digits.test.y}
+    np.savez(mine, **arrays)
+    words = (*TINY[:-2], "--dataset", mine, "--out", tmp_path / "out", "--json")
+    bench("one-round", *words, "--partitions", "dirichlet:0.3", "--methods", "feddf")
+    rows = {row["method"]: row["measured"] for row in json.loads(bench("cost", *words))["rows"]}
+    assert rows["feddf"] and not rows["fedavg"]
 
 
 def test_a_dry_run_computes_nothing(tmp_path):

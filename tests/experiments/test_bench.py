@@ -9,11 +9,14 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from types import MethodType
 
+import numpy as np
 import pytest
 import torch
 
+from fedol.data import load
 from fedol.errors import FedolError
 from fedol.experiments import rounds as rounds_module
 from fedol.experiments.cells import ONE_ROUND, ROUNDS
@@ -151,6 +154,38 @@ def test_folders_of_two_machines_merge_by_copying(smoke, tmp_path):
     assert progress.jobs == []
     ours, theirs = results(tmp_path / "one"), results(smoke[0])
     assert all(ours[key]["accuracy"] == theirs[key]["accuracy"] for key in ours)  # the same seed, the same number
+
+
+def save_digits(path, count):
+    digits, path = load("digits"), Path(path)
+    arrays = {"train_x": digits.train.x, "train_y": digits.train.y, "test_x": digits.test.x, "test_y": digits.test.y}
+    path.parent.mkdir(exist_ok=True)
+    np.savez(path, **{name: array[:count] for name, array in arrays.items()})
+    return str(path)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_results_on_other_data_in_the_same_file_are_other_cells(named, tmp_path):
+    path, out = str(tmp_path / "mine.npz"), tmp_path / "bench"
+    data = {"dataset": path} if named else {"dataset": "npz", "data_dir": path}
+    wanted = {"settings": {**TINY, **data}, "methods": "local,feddf,ceiling"}
+    jobs = []
+    for count in (400, 300, 400):
+        save_digits(path, count)
+        progress = Silent()
+        assert run(out, progress, **wanted)["finished"] == 3
+        jobs.append(sorted(progress.jobs))
+    assert jobs[0] == jobs[1] == ["ceiling 1/1", "client 0", "client 1", "client 2", "feddf 1/1"] and jobs[2] == []
+    sheets, _ = report(out)
+    assert [len(sheet.rows) for sheet in sheets] == [3, 3] and all("mine@" in sheet.title for sheet in sheets)
+
+
+def test_your_data_are_the_same_wherever_they_lie(tmp_path):
+    for place in ("here", "there"):
+        progress = Silent()
+        mine = save_digits(tmp_path / place / "mine.npz", 400)
+        run(tmp_path / "bench", progress, methods="local", settings={**TINY, "dataset": mine})
+    assert progress.jobs == []
 
 
 def test_several_processes_in_one_folder_share_the_groups(tmp_path):

@@ -145,6 +145,18 @@ def test_uploads_without_their_models_are_enough_for_a_server_but_not_for_an_ens
     assert sorted(progress.jobs[1:]) == ["client 0", "client 1", "client 2"]
 
 
+@pytest.mark.parametrize("ending", ["fedol", "json"])
+def test_a_client_of_which_a_file_is_missing_trains_again(ending, smoke, tmp_path):
+    out = shutil.copytree(smoke[0] / "clients", tmp_path / "bench" / "clients").parent
+    for path in out.glob(f"clients/*/01.{ending}"):
+        path.unlink()
+    progress = Silent()
+    run(out, progress, methods="ensemble")
+    assert progress.jobs == []  # it has the models
+    assert run(out, progress, methods="feddf")["failed"] == []
+    assert progress.jobs == ["client 1", "feddf 1/1"]
+
+
 def test_folders_of_two_machines_merge_by_copying(smoke, tmp_path):
     for machine, methods in (("one", "feddf,local"), ("two", "fedavg,ceiling")):
         run(tmp_path / machine, methods=methods)

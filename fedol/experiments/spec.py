@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 KINDS = ("one-round", "rounds")
 PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # the paper's
 DATA = ("dataset", "data_dir", "public", "clients", "development", "partition", "seed", "device")  # all variants share
-JSON = {dict: "a JSON object", list: "a list", int: "a whole number"}
+JSON = {dict: "a JSON object", list: "a list", int: "a whole number", bool: "true or false"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Spec:
         for name in values:
             if name not in known:
                 raise unknown("entry of a benchmark", name, known)
-        equal = bool(values.get("equal_compute", False))
+        equal = _of(bool, values.get("equal_compute", False), "equal_compute")
         variants = []
         for variant in _of(list, values.get("variants", [{}]), "variants"):
             changes, methods = _variant(variant, values.get("methods", "all"))
@@ -130,10 +130,10 @@ class Spec:
         return Cell.of(method, config, self.rounds if several else 1, self.feedback_epochs, self.feedback)
 
 
-def _methods(kind: str, wanted: str | Iterable[str], equal: bool) -> list[str]:
+def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:
     """Method names, each once; ``all`` are those of the benchmark. FedOL stands beside the rounds as one round."""
     every = [*ROUNDS, "fedol"] if kind == "rounds" else EQUAL_COMPUTE if equal else ONE_ROUND
-    listed = list(_listed(wanted))
+    listed = _listed(wanted)
     if listed == ["all"]:
         return every
     known = {*METHODS, *ROUNDS} - {"fedkt"} if kind == "rounds" else {*names(), *CONTROLS}
@@ -145,7 +145,7 @@ def _methods(kind: str, wanted: str | Iterable[str], equal: bool) -> list[str]:
 
 def _of(kind: type[T], value: Any, what: str) -> T:
     """A value of the file, if it is of this kind."""
-    if not isinstance(value, kind):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise InputError(f"In a benchmark, {what} must be {JSON[kind]}, but is {value!r}.")
     return value
 
@@ -162,20 +162,28 @@ def _variant(values: Any, methods: Any) -> tuple[dict[str, Any], Any]:
     return settings, values.get("methods", methods)
 
 
-def _seeds(wanted: int | str | Iterable[int]) -> list[int]:
+def _seeds(wanted: Any) -> list[int]:
     """``3`` is the first three seeds; ``1,2`` or a list are these."""
+    several = _listed(wanted) if isinstance(wanted, str) and "," in wanted else wanted
     try:
-        if isinstance(wanted, int) or (isinstance(wanted, str) and "," not in wanted):
-            return list(range(int(wanted)))
-        return [int(seed) for seed in _listed(wanted)]
+        if isinstance(several, list | tuple):
+            return list(dict.fromkeys(map(_whole, several)))
+        return list(range(_whole(several)))
     except ValueError:
         raise InputError(f"seeds must be a number, or numbers with commas, not {wanted!r}.") from None
 
 
-def _listed(wanted: str | Iterable[Any]) -> list[Any]:
-    """With commas or as a list; what is named twice is computed once."""
+def _whole(value: Any) -> int:
+    """A whole number, also as text."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(value)
+    return int(value)
+
+
+def _listed(wanted: Any) -> list[str]:
+    """Names with commas or as a list; what is named twice is computed once."""
     if isinstance(wanted, str):
         wanted = [part.strip() for part in wanted.split(",") if part.strip()]
-    elif not isinstance(wanted, list | tuple):
+    elif not (isinstance(wanted, list | tuple) and all(isinstance(name, str) for name in wanted)):
         raise InputError(f"Methods and partitions are names with commas between them, or a list, not {wanted!r}.")
     return list(dict.fromkeys(wanted))

@@ -196,18 +196,10 @@ def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")],
 
     Example: fedol bench report bench
     """
-    from fedol.experiments.report import report as write
-    from fedol.report.progress import LiveProgress
-
-    with LiveProgress(quiet=as_json):
-        sheets, numbers = write(out)
-    if as_json:
-        print(json.dumps(numbers, indent=1))
-        _page(out, quiet=True)
-        return
-    _print(sheets)
-    Console().print(f"Written to {out / 'report'}.", highlight=False)
-    _page(out)
+    _report(out, as_json)
+    if not as_json:
+        Console().print(f"Written to {out / 'report'}.", highlight=False)
+    _page(out, quiet=as_json)
 
 
 def _values(
@@ -234,7 +226,6 @@ def _run(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    from fedol.experiments.report import report as tables
     from fedol.experiments.runner import Bench
     from fedol.experiments.spec import Spec
     from fedol.files import write_json
@@ -264,11 +255,26 @@ def _run(
         Console().print(said, highlight=False)
     if summary["finished"]:
         if not (quiet or as_json):
-            _print(tables(out)[0])
+            _report(out)
         _page(out, quiet or as_json)
     for failure in summary["failed"]:
         Console(stderr=True).print(f"[bold red]Failed:[/] {failure}", highlight=False, soft_wrap=True)
     sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
+
+
+def _report(out: Path, as_json: bool = False) -> None:
+    """Print the folder's tables or numbers, then write them: the folder may be one to read only."""
+    from fedol.experiments.report import collect, sheets, write
+    from fedol.report.progress import LiveProgress
+
+    with LiveProgress(quiet=as_json):
+        numbers = collect(out)
+    if as_json:
+        print(json.dumps(numbers, indent=1))
+    else:
+        _print(sheets(numbers))
+    with LiveProgress(quiet=as_json):
+        write(out, numbers)
 
 
 def _page(out: Path, quiet: bool = False) -> None:

@@ -84,7 +84,7 @@ class BenchFolder:
         """Every finished cell."""
         for path in watched(sorted((self.path / "cells").glob("*.json")), "reading cells"):
             found = read_json(path)
-            if not isinstance(found, dict) or not {"method", "settings", "accuracy"} <= found.keys():
+            if not isinstance(found, dict) or not {"hash", "method", "settings", "seed", "accuracy"} <= found.keys():
                 raise FedolError(f"{path} is no result of a benchmark; move it out of this folder.")
             yield {**found, "file": f"cells/{path.name}"}
 

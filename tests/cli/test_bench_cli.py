@@ -79,6 +79,17 @@ def test_a_written_benchmark_runs_and_with_variants_it_is_an_ablation(tmp_path):
     assert "cutout" in bench("run", spec, "--out", out)
 
 
+def test_tables_are_printed_even_where_they_cannot_be_written(tmp_path, monkeypatch, capsys):
+    bench("one-round", *TINY, "--partitions", "iid", "--methods", "local", "--out", tmp_path, "--json")
+    (tmp_path / "report").write_text("a file where the folder would be")
+    for words, shown in (([], "Local"), (["--json"], '"one_round"')):
+        monkeypatch.setattr(sys, "argv", ["fedol", "bench", "report", str(tmp_path), *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = capsys.readouterr()
+        assert end.value.code == 2 and shown in said.out and "cannot be written" in said.err
+
+
 def test_work_left_by_the_time_limit_has_its_own_exit_code(tmp_path):
     bench("one-round", *TINY, "--partitions", "iid", "--out", tmp_path, "--time-limit", 0, code=3)
 

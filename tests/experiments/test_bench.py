@@ -22,13 +22,14 @@ from fedol.experiments import rounds as rounds_module
 from fedol.experiments.cells import ONE_ROUND, ROUNDS
 from fedol.experiments.cost import cost, explanation
 from fedol.experiments.progress import Progress, clock
-from fedol.experiments.report import report
+from fedol.experiments.report import collect, sheets, write
 from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
 from fedol.experiments.worker import main
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Lesson
+from fedol.files import write_json
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}
@@ -69,6 +70,12 @@ def smoke(tmp_path_factory):
     assert run(out, progress) == {"cells": 15, "finished": 15, "elsewhere": 0, "failed": []}
     assert run(out, kind="rounds", rounds=2, feedback_epochs=1)["finished"] == 7
     return out, progress
+
+
+def report(out):
+    numbers = collect(out)
+    write(out, numbers)
+    return sheets(numbers), numbers
 
 
 def results(out):
@@ -188,8 +195,8 @@ def test_results_on_other_data_in_the_same_file_are_other_cells(named, tmp_path)
         assert run(out, progress, **wanted)["finished"] == 3
         jobs.append(sorted(progress.jobs))
     assert jobs[0] == jobs[1] == ["ceiling 1/1", "client 0", "client 1", "client 2", "feddf 1/1"] and jobs[2] == []
-    sheets, _ = report(out)
-    assert [len(sheet.rows) for sheet in sheets] == [3, 3] and all("mine@" in sheet.title for sheet in sheets)
+    found, _ = report(out)
+    assert [len(sheet.rows) for sheet in found] == [3, 3] and all("mine@" in sheet.title for sheet in found)
 
 
 def test_your_data_are_the_same_wherever_they_lie(tmp_path):
@@ -526,8 +533,8 @@ def test_the_flops_of_a_known_network():
 def test_the_report_in_every_medium(smoke):
     out = smoke[0]
     cost(Scenario(Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config), BenchFolder(out))
-    sheets, numbers = report(out)
-    assert [sheet.name for sheet in sheets] == ["one-round-1", "over-fedol-1", "rounds-1", "cost-1"]
+    found, numbers = report(out)
+    assert [sheet.name for sheet in found] == ["one-round-1", "over-fedol-1", "rounds-1", "cost-1"]
     written = {path.name for path in (out / "report").iterdir()}
     assert written == {
         "report.md",
@@ -551,6 +558,34 @@ def test_a_report_of_nothing_is_an_error(tmp_path):
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / "a.json").write_text("{")
     with pytest.raises(FedolError, match=r"cannot be read .* remove the file"):
+        report(tmp_path)
+
+
+SETTINGS = {"dataset": "digits", "width": 4, "public": 60, "batch_size": 32, "lr": 1e-3, "clients": 3, "epochs": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({**SETTINGS, "partition": "iid"}, "KeyError: 'method'"),
+        ({**SETTINGS, "method": "local", "partition": "weird:3"}, "'weird' is not in"),
+        ([], "AttributeError"),
+    ],
+)
+def test_a_cell_from_which_no_table_can_be_made_is_named(settings, cause, tmp_path):
+    whole = {"hash": "a", "method": "local", "settings": {**SETTINGS, "method": "local", "partition": "iid"}, "seed": 0}
+    write_json(tmp_path / "cells" / "a.json", {**whole, "accuracy": 0.5})
+    assert report(tmp_path)[0][0].rows == [["Local", "50.0"]]
+    write_json(tmp_path / "cells" / "b.json", {**whole, "accuracy": 0.5, "settings": settings})
+    with pytest.raises(FedolError, match=rf"b\.json is no whole result of a benchmark \(.*{cause}.*\); move it out"):
+        report(tmp_path)
+
+
+def test_a_cost_table_from_which_none_can_be_made_is_named(tmp_path):
+    write_json(tmp_path / "cost" / "x.json", {})
+    with pytest.raises(
+        FedolError, match=r"x\.json is no whole result of a benchmark \(KeyError: 'rows'\); move it out"
+    ):
         report(tmp_path)
 
 

@@ -136,8 +136,11 @@ def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:
     listed = _listed(wanted)
     if listed == ["all"]:
         return every
-    known = {*METHODS, *ROUNDS} - {"fedkt"} if kind == "rounds" else {*names(), *CONTROLS}
+    anywhere = {*names(), *CONTROLS}
+    known = {*METHODS, *ROUNDS} - {"fedkt"} if kind == "rounds" else anywhere
     for name in listed:
+        if name in anywhere - known:
+            raise InputError(f"The method '{name}' has one round only; it belongs to `fedol bench one-round`.")
         if name not in known:
             raise unknown("method", name, known)
     return list(dict.fromkeys(SAME.get(name, name) for name in listed))

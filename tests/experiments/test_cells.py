@@ -180,7 +180,10 @@ def test_rounds_have_fedol_as_one_round():
         ({"kind": "one-round", "setings": {}}, "There is no entry"),
         ({"kind": "one-round", "settings": {"widht": 3}}, "did you mean 'width'"),
         ({"kind": "rounds", "rounds": 1}, "at least 2"),
-        ({"kind": "rounds", "methods": "fedkt"}, "no method 'fedkt'"),
+        *(
+            ({"kind": "rounds", "methods": name}, f"'{name}' has one round only; it belongs to `fedol bench one-round`")
+            for name in ("fedkt", "fedavg-bn", "local", "ceiling")
+        ),
         ({"kind": "rounds", "methods": "x"}, "known are: fedavg, feddf, feddf-probs, fedet,"),
         ({"kind": "rounds", "feedback_epochs": 0}, "feedback_epochs must be at least 1"),
         ({"kind": "rounds", "feedback": "techer"}, "did you mean 'teacher'"),

@@ -52,7 +52,8 @@ class Bench:
         commit()  # of the code that runs, not of what is checked out when a cell is written
         began, todo = time.monotonic(), self.plans()
         failed: list[str] = []
-        self.folder.open()
+        if todo:
+            self.folder.open()
         progress.deadline = None if time_limit is None else began + time_limit
         progress.total = sum(group.work for group in todo)
         progress.flops = self._flops()

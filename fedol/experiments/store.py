@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from fedol.errors import FedolError
@@ -35,6 +36,7 @@ class BenchFolder:
         """Make sure that results can be written, before anything is computed."""
         try:
             (self.path / "cells").mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=self.path / "cells").close()
         except OSError as error:
             raise FedolError(f"The folder {self.path} cannot be written ({error.strerror}); choose another.") from None
 

@@ -309,6 +309,19 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
         run(tmp_path / "file", methods="local")
 
 
+def test_a_folder_to_read_only_is_an_error_before_anything_is_trained(tmp_path):
+    (tmp_path / "cells").symlink_to("/proc")  # where even root cannot write
+    progress = Silent()
+    with pytest.raises(FedolError, match="cannot be written"):
+        run(tmp_path, progress, methods="local")
+    assert progress.jobs == []
+
+
+def test_what_is_finished_is_there_in_a_folder_to_read_only(smoke, monkeypatch):
+    monkeypatch.setattr(BenchFolder, "open", lambda folder: pytest.fail("nothing is to be written"))
+    assert run(smoke[0], methods="local")["finished"] == 1
+
+
 def test_after_the_time_limit_nothing_new_begins(smoke, tmp_path):
     summary = run(tmp_path, time_limit=0.0, methods="local,feddf", seeds=2)
     assert summary == {"cells": 4, "finished": 0, "elsewhere": 0, "failed": []}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from fedol.training import Recipe
 from fedol.watching import watched
 
 BESIDE = ("paper", "difference")  # columns that belong to the one before them
+OURS = re.compile(r"(one-round|over-fedol|rounds|cost)-\d+\.csv|rounds\.(png|svg)")  # files that a report may have
 
 
 @dataclass(frozen=True)
@@ -68,17 +70,22 @@ def sheets(numbers: dict[str, Any]) -> list[Sheet]:
 
 
 def write(out: Path, numbers: dict[str, Any]) -> None:
-    """Write ``report/`` of a benchmark's folder."""
-    tables = sheets(numbers)
-    write_json(out / "report" / "report.json", numbers)
-    write_atomically(out / "report" / "report.md", "\n".join(sheet.markdown() for sheet in tables).encode())
-    for sheet in tables:
-        write_atomically(out / "report" / f"{sheet.name}.csv", sheet.csv().encode())
-    if numbers["rounds"]:
+    """Write ``report/`` of a benchmark's folder, in place of the one before."""
+    folder, tables = out / "report", sheets(numbers)
+    write_json(folder / "report.json", numbers)
+    write_atomically(folder / "report.md", "\n".join(sheet.markdown() for sheet in tables).encode())
+    files = {f"{sheet.name}.csv": sheet.csv().encode() for sheet in tables}
+    figures = ("rounds.png", "rounds.svg") if numbers["rounds"] else ()
+    for path in folder.iterdir():
+        if OURS.fullmatch(path.name) and path.name not in (*files, *figures):
+            path.unlink()
+    for name, content in files.items():
+        write_atomically(folder / name, content)
+    if figures:
         from fedol.report.plots import rounds_figure
 
-        for ending in watched(("png", "svg"), "drawing"):
-            rounds_figure(numbers["rounds"], out / "report" / f"rounds.{ending}")
+        for name in watched(figures, "drawing"):
+            rounds_figure(numbers["rounds"], folder / name)
 
 
 def _numbers(results: list[dict[str, Any]], costs: list[dict[str, Any]]) -> dict[str, Any]:

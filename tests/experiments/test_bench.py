@@ -565,6 +565,18 @@ def test_the_report_in_every_medium(smoke):
     assert (out / "report" / "rounds.png").read_bytes()[1:4] == b"PNG"
 
 
+def test_a_report_leaves_no_table_of_the_one_before(smoke, tmp_path):
+    out = shutil.copytree(smoke[0] / "cells", tmp_path / "cells").parent
+    report(out)
+    (out / "report" / "notes.csv").write_text("mine")
+    for result in BenchFolder(out).results():
+        if result["method"] == "fedol" or result["settings"].get("rounds"):
+            (out / result["file"]).unlink()
+    report(out)
+    left = {path.name for path in (out / "report").iterdir()}
+    assert left == {"report.md", "report.json", "one-round-1.csv", "notes.csv"}
+
+
 def test_a_report_of_nothing_is_an_error(tmp_path):
     with pytest.raises(FedolError, match="no finished cell"):
         report(tmp_path)

@@ -215,10 +215,11 @@ def has(table: dict[str, Any], value: str) -> bool:
 
 def settings_in_words(settings: dict[str, Any]) -> str:
     """What all cells of a table share."""
-    words = [
-        f"{settings['dataset']}, width {settings['width']}, {settings['clients']} clients",
-        f"{settings['public']:,} public samples, {settings['epochs']} epoch{'s' if settings['epochs'] != 1 else ''}",
-    ]
+    clients, epochs = settings["clients"], settings["epochs"]  # None where a ceiling stands alone
+    words = [f"{settings['dataset']}, width {settings['width']}"]
+    words += [] if clients is None else [f"{clients} clients"]
+    words += [f"{settings['public']:,} public samples"]
+    words += [] if epochs is None else [f"{epochs} epoch{'s' if epochs != 1 else ''}"]
     words += ["flips and crops"] if settings.get("augment") else []
     schedule = settings.get("schedule") or "constant"
     words += [] if schedule == "constant" else [f"{schedule} schedule"]

@@ -15,9 +15,11 @@ from fedol.methods.teacher import Distillation
 
 Result = dict[str, Any]
 
-# Cells that agree in these stand in one table; the ceiling has no clients and stands in every table of its data.
+# Cells that agree in these stand in one table; the ceiling has no clients and stands in every table of its data, or in
+# one of its own where there is none.
 SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", "augment", "schedule", "development")
 DEFAULTS, FEEDBACK_EPOCHS = Distillation(), Cell.feedback_epochs
+ANY = "any partition"  # the column of a table that has no clients
 ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
 
 
@@ -25,12 +27,12 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
     """The one-round tables: rows of methods, columns of partitions."""
     cells = [result for result in results if result["settings"].get("rounds", 1) == 1]
     keys = {table_of(cell) for cell in cells if "clients" in cell["settings"]}
+    keys |= {table_of(cell) for cell in cells if not any(_belongs(cell, key) for key in keys)}
     found = []
     for key in sorted(keys, key=str):
         mine = [cell for cell in cells if _belongs(cell, key)]
-        partitions = sorted(
-            {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}, key=rank
-        )
+        named = {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}
+        partitions = sorted(named, key=rank) or [ANY]
         rows = list(alike(mine).values())
         several = [row for row in rows if row[0]["method"] == "fedol"]
         fedol = several[0] if len(several) == 1 else []  # of two, neither is the one to compare with

@@ -594,6 +594,7 @@ SETTINGS = {"dataset": "digits", "width": 4, "public": 60, "batch_size": 32, "lr
     [
         ({**SETTINGS, "partition": "iid"}, "KeyError: 'method'"),
         ({**SETTINGS, "method": "local", "partition": "weird:3"}, "'weird' is not in"),
+        ({"method": "local"}, "KeyError: 'dataset'"),
         ([], "AttributeError"),
     ],
 )

@@ -124,6 +124,16 @@ def test_another_width_is_another_table_and_the_ceiling_stands_in_each_of_its_ow
     assert set(tables[1]["rows"][1]["cells"]) == {"dirichlet:0.05", "classes:20"} and len(tables[0]["rows"]) == 1
 
 
+def test_a_ceiling_without_clients_beside_it_has_a_table():
+    alone = result("ceiling", 0.5, server_epochs=50)
+    for name in ("partition", *CLIENTS):
+        del alone["settings"][name]
+    page = sheet([alone])
+    assert page.title == "One round: cifar100, width 64, 5,000 public samples"
+    assert (page.columns, page.rows) == (["", "any partition"], [["Server on true public labels (50 epochs)", "50.0"]])
+    assert sheet([alone, result("local", 0.1)]).columns[1] == "dirichlet:0.05"  # one table for both
+
+
 def test_the_figure_says_when_a_baseline_passes_fedol():
     history = [{"round": n, "accuracy": a} for n, a in enumerate((0.01, 0.2, 0.35, 0.4), 1)]
     settings = {"server_epochs": 50, "iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}

@@ -37,7 +37,7 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
         several = [row for row in rows if row[0]["method"] == "fedol"]
         fedol = several[0] if len(several) == 1 else []  # of two, neither is the one to compare with
         body = [_row(row, partitions, fedol) for row in rows]
-        _tell_apart(body)
+        tell_apart(body)
         found.append({"settings": dict(zip(SHARED, key, strict=True)), "partitions": partitions, "rows": body})
     return found
 
@@ -46,8 +46,8 @@ def alike(cells: list[Result], but: tuple[str, ...] = ()) -> dict[str, list[Resu
     """Cells that differ in seed and partition alone (and in ``but``), in the order of the rows."""
     groups: dict[str, list[Result]] = defaultdict(list)
     for cell in sorted(cells, key=_place):
-        own = {name: value for name, value in _own(cell).items() if name not in but}
-        groups[json.dumps(own, sort_keys=True)].append(cell)
+        settings = {name: value for name, value in own(cell).items() if name not in but}
+        groups[json.dumps(settings, sort_keys=True)].append(cell)
     return groups
 
 
@@ -97,7 +97,7 @@ def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dic
         entry["over_fedol"] = None if cells is fedol else _over(here, fedol, partition)
         entry["files"] = [cell["file"] for cell in here if "file" in cell]
         row[partition] = entry
-    return {"label": label(cells[0]["settings"]), "method": method, "settings": _own(cells[0]), "cells": row}
+    return {"label": label(cells[0]["settings"]), "method": method, "settings": own(cells[0]), "cells": row}
 
 
 def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, Any] | None:
@@ -107,7 +107,7 @@ def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, 
     return summary_statistics(pairs) if pairs else None
 
 
-def _tell_apart(rows: list[dict[str, Any]]) -> None:
+def tell_apart(rows: list[dict[str, Any]]) -> None:
     """Rows of one name also say the settings in which they differ: the server's model, for instance."""
     for name, count in Counter(row["label"] for row in rows).items():
         same = [row for row in rows if row["label"] == name] if count > 1 else []
@@ -118,7 +118,8 @@ def _tell_apart(rows: list[dict[str, Any]]) -> None:
                     row["label"] += f", {setting} {' and '.join(value) if isinstance(value, list) else value}"
 
 
-def _own(cell: Result) -> dict[str, Any]:
+def own(cell: Result) -> dict[str, Any]:
+    """The settings in which a cell may differ from others of its table."""
     return {name: value for name, value in cell["settings"].items() if name not in (*SHARED, "partition", "seed")}
 
 

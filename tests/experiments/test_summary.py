@@ -226,6 +226,17 @@ def test_curves_of_other_settings_are_not_mixed():
     assert [row[-1] for row in ours] == [""] * 3 and "FedOL: not run" in page.note  # nobody failed to pass it
 
 
+def test_curves_of_one_name_say_in_what_they_differ():
+    history = [{"round": 1, "accuracy": 0.1}, {"round": 2, "accuracy": 0.2}]
+    cells = [
+        result("feddf", 0.2, history=history, rounds=2, server_epochs=50, server_model=model)
+        for model in ("resnet20", "resnet56")
+    ]
+    (panel,) = curves.figures(cells)
+    labels = ["FedDF (50 epochs), server_model resnet20", "FedDF (50 epochs), server_model resnet56"]
+    assert [line["label"] for line in panel["lines"]] == labels
+
+
 def test_fedol_stands_beside_the_rounds_with_their_epochs():
     other = {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
     cells = [result("feddf", 0.2, history=[{"round": 1, "accuracy": 0.2}] * 2, rounds=2, server_epochs=50)]

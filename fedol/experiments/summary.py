@@ -80,7 +80,7 @@ def _epochs(settings: dict[str, Any]) -> str:
 
 def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dict[str, Any]:
     method, row = cells[0]["method"], {}
-    plain = cells[0]["settings"].get("server_epochs") in (None, cells[0]["settings"].get("epochs"))
+    comparable = _as_the_paper(cells[0]["settings"])
     for partition in partitions:
         here = [cell for cell in cells if cell["settings"].get("partition", partition) == partition]
         if not here:
@@ -90,7 +90,6 @@ def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dic
         entry["target_accuracy"] = summary_statistics(taught)["mean"] if taught else None
         spreads = [cell["over_clients"]["std"] for cell in here if "over_clients" in cell]
         entry["over_clients"] = None if not spreads or None in spreads else summary_statistics(spreads)["mean"]
-        comparable = plain and not cells[0]["settings"].get("development")  # theirs are on the test set
         theirs = paper.one_round(cells[0]["settings"]["dataset"], partition, method) if comparable else None
         entry["paper"] = theirs and {"mean": theirs[0], "std": theirs[1]}
         entry["difference"] = theirs and entry["mean"] - theirs[0]
@@ -98,6 +97,14 @@ def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dic
         entry["files"] = [cell["file"] for cell in here if "file" in cell]
         row[partition] = entry
     return {"label": label(cells[0]["settings"]), "method": method, "settings": own(cells[0]), "cells": row}
+
+
+def _as_the_paper(settings: dict[str, Any]) -> bool:
+    """Whether a server was trained as the paper's were, and not tested on a development split."""
+    if settings.get("server_epochs") not in (None, settings.get("epochs")) or settings.get("development"):
+        return False
+    theirs = {name: getattr(DEFAULTS, name) for name in ("iterations", "tau", "rho", "rho_step")}
+    return all(settings.get(name, value) == value for name, value in theirs.items())
 
 
 def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, Any] | None:

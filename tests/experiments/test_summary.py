@@ -107,6 +107,16 @@ def test_longer_training_is_a_row_of_its_own_without_the_papers_number():
     assert table["rows"][1]["cells"]["dirichlet:0.05"]["paper"] is None
 
 
+@pytest.mark.parametrize(
+    ("change", "beside"), [({}, True), ({"iterations": 2}, False), ({"tau": 0.5}, False), ({"rho": 0.3}, False)]
+)
+def test_the_papers_number_stands_beside_its_own_fedol_only(change, beside):
+    theirs = {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
+    cells = [result("feddf", 0.1, server_epochs=50), result("fedol", 0.3, server_epochs=50, **{**theirs, **change})]
+    _, fedol = sheet(cells).rows
+    assert [bool(words) for words in fedol[2:]] == [beside, beside]
+
+
 def test_order_of_rows_and_partitions_is_the_papers():
     cells = [result("fedol", 0.3, "classes:20", server_epochs=50, iterations=10, tau=0.2, rho=0.1, rho_step=0.05)]
     cells += [result("local", 0.1, p) for p in ("classes:20", "dirichlet:0.05", "classes:30", "dirichlet:1")]

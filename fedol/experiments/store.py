@@ -33,7 +33,9 @@ class BenchFolder:
         self.path = path
 
     def open(self) -> None:
-        """Make sure that results can be written, before anything is computed."""
+        """Make sure that results can be written and belong here, before anything is computed."""
+        if (self.path / "config.json").exists():
+            raise FedolError(f"{self.path} holds a run and is no benchmark's folder; choose another --out.")
         try:
             (self.path / "cells").mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=self.path / "cells").close()

@@ -103,11 +103,15 @@ def test_work_left_by_the_time_limit_has_its_own_exit_code(tmp_path):
         (["report", "nowhere"], "no finished cell"),
         (["run", "nowhere.json"], "cannot be read"),
         (["run", "list.json"], "must be like"),
+        (["one-round", *TINY, "--partitions", "iid", "--out", "a-run"], "a-run holds a run and is no benchmark's"),
+        (["cost", *TINY[:-2], "--out", "a-run"], "a-run holds a run and is no benchmark's"),
     ],
 )
 def test_errors_are_one_sentence(words, sentence, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "a-run").mkdir()
+    (tmp_path / "a-run" / "config.json").write_text("{}")
     monkeypatch.setattr(sys, "argv", ["fedol", "bench", *words])
     with pytest.raises(SystemExit) as end:
         main()

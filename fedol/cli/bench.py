@@ -21,7 +21,10 @@ bench = typer.Typer(
 Out = Annotated[
     Path, typer.Option(help="The benchmark's folder; the same one again continues. Folders merge by copying.")
 ]
-Partitions = Annotated[str | None, typer.Option(help="Partitions with commas; the default is the paper's four.")]
+Partitions = Annotated[
+    str | None,
+    typer.Option(help="Partitions with commas; the default is the paper's four on its data, else the preset's."),
+]
 Methods = Annotated[str, typer.Option(help="'all', or names with commas.")]
 Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 3 is 0,1,2.")]
 Preset = Annotated[str, typer.Option(help="paper, best or quick.")]

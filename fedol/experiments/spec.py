@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from fedol.config import RunConfig, configure
+from fedol.config import PRESETS, RunConfig, configure
 from fedol.data import Dataset
 from fedol.data.partition import parse
 from fedol.errors import InputError, unknown
@@ -26,7 +26,7 @@ from fedol.methods import ITERATED, METHODS, names
 T = TypeVar("T")
 
 KINDS = ("one-round", "rounds")
-PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # the paper's
+PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # the paper's, of a hundred classes
 DATA = ("dataset", "data_dir", "public", "clients", "development", "partition", "seed", "device")  # all variants share
 JSON = {dict: "a JSON object", list: "a list", int: "a whole number", bool: "true or false"}
 
@@ -60,6 +60,8 @@ class Spec:
             if name not in known:
                 raise unknown("entry of a benchmark", name, known)
         equal = _of(bool, values.get("equal_compute", False), "equal_compute")
+        base = configure(preset, overrides=settings)
+        usual = PARTITIONS if base.dataset == PRESETS["paper"]["dataset"] else (base.partition,)
         variants = []
         for variant in _of(list, values.get("variants", [{}]), "variants"):
             changes, methods = _variant(variant, values.get("methods", "all"))
@@ -68,7 +70,7 @@ class Spec:
         spec = cls(
             kind,
             tuple(variants),
-            partitions=tuple(_listed(values.get("partitions", PARTITIONS))),
+            partitions=tuple(_listed(values.get("partitions", usual))),
             seeds=tuple(_seeds(values.get("seeds", 1))),
             rounds=_of(int, values.get("rounds", 15), "rounds"),
             feedback_epochs=_of(int, values.get("feedback_epochs", 20), "feedback_epochs"),

@@ -108,6 +108,15 @@ def test_a_benchmark_goes_seed_by_seed():
     assert [cell.method for cell in Spec.from_json({"kind": "one-round"}).groups()[0]] == ONE_ROUND
 
 
+def test_the_papers_partitions_are_of_its_data_and_others_have_their_presets():
+    def partitions(**values):
+        return Spec.from_json({"kind": "one-round", **values}).partitions
+
+    assert partitions() == partitions(preset="best") == ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")
+    assert partitions(preset="quick") == ("dirichlet:0.3",)
+    assert partitions(settings={"dataset": "fashion-mnist"}) == ("dirichlet:0.05",)
+
+
 def test_what_is_named_twice_is_computed_once():
     twice = {"partitions": "iid,iid", "seeds": "1,1", "methods": "feddf,feddf,mixture,fedhkt-k"}
     cells = Spec.from_json({"kind": "one-round", **twice}).cells()

@@ -25,7 +25,7 @@ Partitions = Annotated[
     str | None,
     typer.Option(help="Partitions with commas; the default is the paper's four on its data, else the preset's."),
 ]
-Methods = Annotated[str, typer.Option(help="'all', or names with commas.")]
+Methods = Annotated[str, typer.Option(help="'all', or names with commas, of which one may be 'all'.")]
 Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 3 is 0,1,2.")]
 Preset = Annotated[str, typer.Option(help="paper, best or quick.")]
 Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]

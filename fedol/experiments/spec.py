@@ -135,9 +135,7 @@ class Spec:
 def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:
     """Method names, each once; ``all`` are those of the benchmark. FedOL stands beside the rounds as one round."""
     every = [*ROUNDS, "fedol"] if kind == "rounds" else EQUAL_COMPUTE if equal else ONE_ROUND
-    listed = _listed(wanted)
-    if listed == ["all"]:
-        return every
+    listed = [method for name in _listed(wanted) for method in (every if name == "all" else [name])]
     anywhere = {*names(), *CONTROLS}
     known = {*METHODS, *ROUNDS} - {"fedkt"} if kind == "rounds" else anywhere
     for name in listed:

@@ -123,6 +123,11 @@ def test_what_is_named_twice_is_computed_once():
     assert [cell.method for cell in cells] == ["feddf", "fedhkt-k"]
 
 
+def test_all_methods_may_have_more_beside_them():
+    cells = Spec.from_json({"kind": "one-round", "partitions": "iid", "methods": "all,fedol+,fedol"}).cells()
+    assert [cell.method for cell in cells] == [*ONE_ROUND, "fedol+"]
+
+
 def test_an_ablation_is_variants_side_by_side_on_the_same_data():
     variants = [{}, {"settings": {"patch": "none"}}, {"settings": {"epochs": 5}, "methods": "ensemble"}]
     values = {"kind": "one-round", "preset": "best", "partitions": "iid", "methods": "pooled", "variants": variants}

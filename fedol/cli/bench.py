@@ -244,11 +244,11 @@ def _run(
     work = Bench(wanted, out)
     if dry_run:
         with LiveProgress(quiet=quiet or as_json):
-            plans, speed = work.plans(), work.speed()
+            missing = work.estimates()
         if as_json:
-            print(json.dumps([plan.as_json(speed) for plan in plans], indent=1))
+            print(json.dumps(missing, indent=1))
         else:
-            Console().print(plan_table([plan.as_json(speed) for plan in plans]))
+            Console().print(plan_table(missing))
         return
     with BenchProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
         summary = work.run(progress, time_limit, side_by_side)

@@ -41,6 +41,14 @@ class Bench:
         """What is missing, group by group."""
         return plans(self.spec, self._scenario, self.folder)
 
+    def estimates(self) -> list[dict[str, Any]]:
+        """What is missing and how long it takes here, for people and programs."""
+        missing = self.plans()
+        if not missing:
+            return []  # the speed, which may have to be measured, matters to nobody
+        speed = self.speed()
+        return [group.as_json(speed) for group in missing]
+
     def run(self, progress: Progress, time_limit: float | None = None, side_by_side: int = 1) -> dict[str, Any]:
         """Compute what is missing; after the limit (seconds) whatever is unfinished is left for the next time.
 

@@ -488,6 +488,13 @@ def test_the_worker_dry_runs_and_reports_errors_in_a_sentence(tmp_path, capsys):
     assert main(["--spec", str(spec), "--out", str(tmp_path / "out"), "--time-limit", "0"]) == 3
 
 
+def test_a_dry_run_of_what_is_finished_measures_nothing(smoke, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(Bench, "speed", lambda bench: pytest.fail("the speed matters to nobody"))
+    (tmp_path / "spec.json").write_text(json.dumps(SMOKE))
+    assert main(["--spec", str(tmp_path / "spec.json"), "--out", str(smoke[0]), "--dry-run"]) == 0
+    assert capsys.readouterr().out == ""
+
+
 def test_the_worker_needs_neither_typer_nor_rich_nor_scikit_learn(tmp_path):
     code = (
         "import sys\n"

@@ -137,7 +137,7 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
 
 
 UNDEFENDED = (LOCAL, "fedkt", *PARAMETER_METHODS)  # methods in which the server hears no predictions
-_WORDS = ("dataset", "data_dir", "partition", "method", "defence", "schedule", "patch", "device")
+_WORDS = ("dataset", "data_dir", "partition", "codec", "method", "defence", "schedule", "patch", "device")
 _NUMBERS: dict[str, Any] = {
     **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "development", "seed"), int),
     "server_epochs": int | None,

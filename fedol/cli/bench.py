@@ -21,8 +21,11 @@ bench = typer.Typer(
 Out = Annotated[
     Path, typer.Option(help="The benchmark's folder; the same one again continues. Folders merge by copying.")
 ]
-Partitions = Annotated[str | None, typer.Option(help="Partitions with commas; the default is the paper's four.")]
-Methods = Annotated[str, typer.Option(help="'all', or names with commas.")]
+Partitions = Annotated[
+    str | None,
+    typer.Option(help="Partitions with commas; the default is the paper's four on its data, else the preset's."),
+]
+Methods = Annotated[str, typer.Option(help="'all', or names with commas, of which one may be 'all'.")]
 Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 3 is 0,1,2.")]
 Preset = Annotated[str, typer.Option(help="paper, best or quick.")]
 Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]
@@ -172,14 +175,20 @@ def cost(
     """
     options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     from fedol.config import configure
+    from fedol.data import load
+    from fedol.experiments.cells import identified
     from fedol.experiments.cost import cost as compute
     from fedol.experiments.report import cost_sheet
     from fedol.experiments.store import BenchFolder
     from fedol.federation.scenario import Scenario
     from fedol.report.progress import LiveProgress
 
+    folder = BenchFolder(out)
+    folder.open()
     with LiveProgress(quiet=as_json):
-        table = compute(Scenario(configure(preset, overrides=given(options))), BenchFolder(out))
+        config = configure(preset, overrides=given(options))
+        data = load(config.dataset, config.data_dir)
+        table = compute(Scenario(identified(config, data), data), folder)
     if as_json:
         print(json.dumps(table, indent=1))
     else:
@@ -192,18 +201,10 @@ def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")],
 
     Example: fedol bench report bench
     """
-    from fedol.experiments.report import report as write
-    from fedol.report.progress import LiveProgress
-
-    with LiveProgress(quiet=as_json):
-        sheets, numbers = write(out)
-    if as_json:
-        print(json.dumps(numbers, indent=1))
-        _page(out, quiet=True)
-        return
-    _print(sheets)
-    Console().print(f"Written to {out / 'report'}.", highlight=False)
-    _page(out)
+    _report(out, as_json)
+    if not as_json:
+        Console().print(f"Written to {out / 'report'}.", highlight=False)
+    _page(out, quiet=as_json)
 
 
 def _values(
@@ -230,7 +231,6 @@ def _run(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    from fedol.experiments.report import report as tables
     from fedol.experiments.runner import Bench
     from fedol.experiments.spec import Spec
     from fedol.files import write_json
@@ -244,11 +244,11 @@ def _run(
     work = Bench(wanted, out)
     if dry_run:
         with LiveProgress(quiet=quiet or as_json):
-            plans, speed = work.plans(), work.speed()
+            missing = work.estimates()
         if as_json:
-            print(json.dumps([plan.as_json(speed) for plan in plans], indent=1))
+            print(json.dumps(missing, indent=1))
         else:
-            Console().print(plan_table([plan.as_json(speed) for plan in plans]))
+            Console().print(plan_table(missing))
         return
     with BenchProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
         summary = work.run(progress, time_limit, side_by_side)
@@ -260,11 +260,26 @@ def _run(
         Console().print(said, highlight=False)
     if summary["finished"]:
         if not (quiet or as_json):
-            _print(tables(out)[0])
+            _report(out)
         _page(out, quiet or as_json)
     for failure in summary["failed"]:
         Console(stderr=True).print(f"[bold red]Failed:[/] {failure}", highlight=False, soft_wrap=True)
     sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
+
+
+def _report(out: Path, as_json: bool = False) -> None:
+    """Print the folder's tables or numbers, then write them: the folder may be one to read only."""
+    from fedol.experiments.report import collect, sheets, write
+    from fedol.report.progress import LiveProgress
+
+    with LiveProgress(quiet=as_json):
+        numbers = collect(out)
+    if as_json:
+        print(json.dumps(numbers, indent=1))
+    else:
+        _print(sheets(numbers))
+    with LiveProgress(quiet=as_json):
+        write(out, numbers)
 
 
 def _page(out: Path, quiet: bool = False) -> None:

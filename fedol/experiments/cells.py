@@ -2,6 +2,7 @@
 
 Only the settings that a method depends on enter the hash, so cells that must be equal are one cell: FedDF does not
 know τ, the ceiling knows no partition. A setting that is added later and switched off changes no hash.
+A dataset of FedOL's is named; one of yours is a file that may change, so its fingerprint is part of its name.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fedol.config import RunConfig
+from fedol.data import DATASETS, Dataset
 from fedol.methods import ITERATED, LOCAL, METHODS, PARAMETER_METHODS
 
 ENSEMBLE = "ensemble"  # the clients themselves, pooled on the test set; no server is trained
@@ -24,6 +26,7 @@ ROUNDS = ["fedavg", "fedprox", "feddf", "fedhkt", "fedet", "mine"]
 EQUAL_COMPUTE = ["feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "mine", "mine-hard", "fedkt", "fedol"]
 EQUAL_COMPUTE += ["fedol-tau0", "fedol-reinit"]
 SAME = {"mixture": "fedhkt-k"}  # two names for one thing
+OWN = ("npz", "folder")  # datasets that are files of the user; so is every one that is a path
 OFF = {field.name: field.default for field in fields(RunConfig)}  # what a setting is that a cell does not name
 SERVER, TEACHER = FEEDBACKS = ("server", "teacher")  # whose predictions clients learn: the server's, or its target
 
@@ -93,6 +96,13 @@ class Cell:
     def clients(self) -> str:
         """Names the clients."""
         return digest(self.client_settings)
+
+
+def identified(config: RunConfig, dataset: Dataset) -> RunConfig:
+    """The configuration with the name that its data have in cells."""
+    if config.dataset in DATASETS and config.dataset not in OWN:
+        return config
+    return replace(config, dataset=f"{dataset.name}@{dataset.fingerprint[:12]}")
 
 
 def digest(settings: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedol.evaluation import summary_statistics
 from fedol.experiments import paper
-from fedol.experiments.summary import SHARED, Result, alike, label, rank, table_of
+from fedol.experiments.summary import SHARED, Result, alike, label, own, rank, table_of, tell_apart
 
 
 def figures(results: Iterable[Result]) -> list[dict[str, Any]]:
@@ -43,7 +43,9 @@ def _lines(cells: list[Result], dataset: str, partition: str) -> list[dict[str, 
         line = {"method": settings["method"], "label": label(settings), "server_epochs": settings.get("server_epochs")}
         line["rounds"] = [summary_statistics(column) for column in zip(*runs, strict=True)]
         line["files"] = [cell["file"] for cell in chosen if "file" in cell]
+        line["settings"] = {name: value for name, value in own(group[0]).items() if name != "rounds"}
         lines.append({**line, "paper": paper.rounds(dataset, partition, settings["method"])})
+    tell_apart(lines)
     return lines
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from fedol.distillation import serve
@@ -30,14 +31,24 @@ def missing_clients(cells: Sequence[Cell], folder: BenchFolder) -> list[tuple[Ce
     A server learns from uploads; only ensembles and later rounds need the models, which are many times larger
     and may be left behind on a borrowed machine.
     """
-    needed = {cell.clients: cell for cell in cells if cell.method != CEILING}
-    models = {cell.clients for cell in cells if cell.method == ENSEMBLE or cell.rounds > 1}
-    return [
-        (cell, k)
-        for clients, cell in needed.items()
+    missing = {
+        (cell.clients, k): (cell, k)
+        for cell in cells
         for k in range(cell.config.clients)
-        if not (folder.client if clients in models else folder.record)(clients, k).exists()
-    ]
+        if not all(file(cell.clients, k).exists() for file in _read(cell, folder))
+    }
+    return list(missing.values())
+
+
+def _read(cell: Cell, folder: BenchFolder) -> list[Callable[[str, int], Path]]:
+    """The files of each client that a cell reads."""
+    if cell.method == CEILING:
+        return []
+    if cell.method == LOCAL:
+        return [folder.record]
+    if cell.method == ENSEMBLE:
+        return [folder.client]
+    return [folder.upload, folder.client if cell.rounds > 1 else folder.record]
 
 
 def train_clients(

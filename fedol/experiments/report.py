@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedol.errors import FedolError
+from fedol.errors import FedolError, cause
 from fedol.experiments import curves, summary
 from fedol.experiments.store import BenchFolder
 from fedol.files import read_json, write_atomically, write_json
@@ -17,6 +18,7 @@ from fedol.training import Recipe
 from fedol.watching import watched
 
 BESIDE = ("paper", "difference")  # columns that belong to the one before them
+OURS = re.compile(r"(one-round|over-fedol|rounds|cost)-\d+\.csv|rounds\.(png|svg)")  # files that a report may have
 
 
 @dataclass(frozen=True)
@@ -45,33 +47,59 @@ class Sheet:
 
 def collect(out: Path) -> dict[str, Any]:
     """The numbers of a benchmark's folder."""
-    results = list(BenchFolder(out).results())
-    costs = [read_json(path) for path in sorted((out / "cost").glob("*.json"))]
+    results = {out / result["file"]: result for result in BenchFolder(out).results()}
+    costs = {path: read_json(path) for path in sorted((out / "cost").glob("*.json"))}
     if not results and not costs:
         raise FedolError(f"There is no finished cell in {out}; run `fedol bench one-round --out {out}` first.")
-    return {"one_round": summary.tables(results), "rounds": curves.figures(results), "cost": costs}
+    for path, result in results.items():
+        _check(path, [result], [])
+    for path, table in costs.items():
+        _check(path, [], [table])
+    return _numbers(list(results.values()), list(costs.values()))
 
 
-def report(out: Path) -> tuple[list[Sheet], dict[str, Any]]:
-    """Write ``report/`` of a benchmark's folder; the sheets and their numbers also come back."""
-    numbers = collect(out)
+def sheets(numbers: dict[str, Any]) -> list[Sheet]:
+    """The tables of these numbers."""
     compared = [table for table in numbers["one_round"] if has(table, "over_fedol")]
-    sheets = [
+    return [
         *(_one_round(table, number) for number, table in enumerate(numbers["one_round"], 1)),
         *(_over_fedol(table, number) for number, table in enumerate(compared, 1)),
         *(_rounds(panel, number) for number, panel in enumerate(numbers["rounds"], 1)),
         *(cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)),
     ]
-    write_json(out / "report" / "report.json", numbers)
-    write_atomically(out / "report" / "report.md", "\n".join(sheet.markdown() for sheet in sheets).encode())
-    for sheet in sheets:
-        write_atomically(out / "report" / f"{sheet.name}.csv", sheet.csv().encode())
-    if numbers["rounds"]:
+
+
+def write(out: Path, numbers: dict[str, Any]) -> None:
+    """Write ``report/`` of a benchmark's folder, in place of the one before."""
+    folder, tables = out / "report", sheets(numbers)
+    write_json(folder / "report.json", numbers)
+    write_atomically(folder / "report.md", "\n".join(sheet.markdown() for sheet in tables).encode())
+    files = {f"{sheet.name}.csv": sheet.csv().encode() for sheet in tables}
+    figures = ("rounds.png", "rounds.svg") if numbers["rounds"] else ()
+    for path in folder.iterdir():
+        if OURS.fullmatch(path.name) and path.name not in (*files, *figures):
+            path.unlink()
+    for name, content in files.items():
+        write_atomically(folder / name, content)
+    if figures:
         from fedol.report.plots import rounds_figure
 
-        for ending in watched(("png", "svg"), "drawing"):
-            rounds_figure(numbers["rounds"], out / "report" / f"rounds.{ending}")
-    return sheets, numbers
+        for name in watched(figures, "drawing"):
+            rounds_figure(numbers["rounds"], folder / name)
+
+
+def _numbers(results: list[dict[str, Any]], costs: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"one_round": summary.tables(results), "rounds": curves.figures(results), "cost": costs}
+
+
+def _check(path: Path, results: list[dict[str, Any]], costs: list[dict[str, Any]]) -> None:
+    """Make the tables of one file alone, so that one from which none can be made is named."""
+    try:
+        sheets(_numbers(results, costs))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise FedolError(
+            f"{path} is no whole result of a benchmark ({cause(error)}); move it out of this folder."
+        ) from None
 
 
 def _over_fedol(table: dict[str, Any], number: int) -> Sheet:
@@ -187,10 +215,11 @@ def has(table: dict[str, Any], value: str) -> bool:
 
 def settings_in_words(settings: dict[str, Any]) -> str:
     """What all cells of a table share."""
-    words = [
-        f"{settings['dataset']}, width {settings['width']}, {settings['clients']} clients",
-        f"{settings['public']:,} public samples, {settings['epochs']} epoch{'s' if settings['epochs'] != 1 else ''}",
-    ]
+    clients, epochs = settings["clients"], settings["epochs"]  # None where a ceiling stands alone
+    words = [f"{settings['dataset']}, width {settings['width']}"]
+    words += [] if clients is None else [f"{clients} clients"]
+    words += [f"{settings['public']:,} public samples"]
+    words += [] if epochs is None else [f"{epochs} epoch{'s' if epochs != 1 else ''}"]
     words += ["flips and crops"] if settings.get("augment") else []
     schedule = settings.get("schedule") or "constant"
     words += [] if schedule == "constant" else [f"{schedule} schedule"]

@@ -32,13 +32,22 @@ class Bench:
     """A benchmark in its folder."""
 
     def __init__(self, spec: Spec, out: Path) -> None:
-        self.spec, self.folder = spec, BenchFolder(out)
-        self._scenario = Scenario(spec.cells()[0].config, load(spec.config.dataset, spec.config.data_dir))
+        dataset = load(spec.config.dataset, spec.config.data_dir)
+        self.spec, self.folder = spec.on(dataset), BenchFolder(out)
+        self._scenario = Scenario(self.spec.cells()[0].config, dataset)
         self.device = self._scenario.device
 
     def plans(self) -> list[Plan]:
         """What is missing, group by group."""
         return plans(self.spec, self._scenario, self.folder)
+
+    def estimates(self) -> list[dict[str, Any]]:
+        """What is missing and how long it takes here, for people and programs."""
+        missing = self.plans()
+        if not missing:
+            return []  # the speed, which may have to be measured, matters to nobody
+        speed = self.speed()
+        return [group.as_json(speed) for group in missing]
 
     def run(self, progress: Progress, time_limit: float | None = None, side_by_side: int = 1) -> dict[str, Any]:
         """Compute what is missing; after the limit (seconds) whatever is unfinished is left for the next time.
@@ -51,7 +60,8 @@ class Bench:
         commit()  # of the code that runs, not of what is checked out when a cell is written
         began, todo = time.monotonic(), self.plans()
         failed: list[str] = []
-        self.folder.open()
+        if todo:
+            self.folder.open()
         progress.deadline = None if time_limit is None else began + time_limit
         progress.total = sum(group.work for group in todo)
         progress.flops = self._flops()

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from fedol.config import RunConfig, configure
+from fedol.config import PRESETS, RunConfig, configure
+from fedol.data import Dataset
 from fedol.data.partition import parse
 from fedol.errors import InputError, unknown
-from fedol.experiments.cells import CONTROLS, EQUAL_COMPUTE, FEEDBACKS, ONE_ROUND, ROUNDS, SAME, SERVER, Cell
+from fedol.experiments.cells import (
+    CONTROLS,
+    EQUAL_COMPUTE,
+    FEEDBACKS,
+    ONE_ROUND,
+    ROUNDS,
+    SAME,
+    SERVER,
+    Cell,
+    identified,
+)
 from fedol.methods import ITERATED, METHODS, names
 
 T = TypeVar("T")
 
 KINDS = ("one-round", "rounds")
-PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # the paper's
+PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # the paper's, of a hundred classes
 DATA = ("dataset", "data_dir", "public", "clients", "development", "partition", "seed", "device")  # all variants share
-JSON = {dict: "a JSON object", list: "a list", int: "a whole number"}
+JSON = {dict: "a JSON object", list: "a list", int: "a whole number", bool: "true or false"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,9 @@ class Spec:
         for name in values:
             if name not in known:
                 raise unknown("entry of a benchmark", name, known)
-        equal = bool(values.get("equal_compute", False))
+        equal = _of(bool, values.get("equal_compute", False), "equal_compute")
+        base = configure(preset, overrides=settings)
+        usual = PARTITIONS if base.dataset == PRESETS["paper"]["dataset"] else (base.partition,)
         variants = []
         for variant in _of(list, values.get("variants", [{}]), "variants"):
             changes, methods = _variant(variant, values.get("methods", "all"))
@@ -57,7 +70,7 @@ class Spec:
         spec = cls(
             kind,
             tuple(variants),
-            partitions=tuple(_listed(values.get("partitions", PARTITIONS))),
+            partitions=tuple(_listed(values.get("partitions", usual))),
             seeds=tuple(_seeds(values.get("seeds", 1))),
             rounds=_of(int, values.get("rounds", 15), "rounds"),
             feedback_epochs=_of(int, values.get("feedback_epochs", 20), "feedback_epochs"),
@@ -81,6 +94,10 @@ class Spec:
     def config(self) -> RunConfig:
         """What the first variant, and the data of all, are made of."""
         return self.variants[0][0]
+
+    def on(self, dataset: Dataset) -> Spec:
+        """The same benchmark, now that its data are loaded."""
+        return replace(self, variants=tuple((identified(config, dataset), names) for config, names in self.variants))
 
     def cells(self) -> list[Cell]:
         """All cells, one seed after the other, so that the whole table exists once before it is repeated."""
@@ -115,14 +132,15 @@ class Spec:
         return Cell.of(method, config, self.rounds if several else 1, self.feedback_epochs, self.feedback)
 
 
-def _methods(kind: str, wanted: str | Iterable[str], equal: bool) -> list[str]:
+def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:
     """Method names, each once; ``all`` are those of the benchmark. FedOL stands beside the rounds as one round."""
     every = [*ROUNDS, "fedol"] if kind == "rounds" else EQUAL_COMPUTE if equal else ONE_ROUND
-    listed = list(_listed(wanted))
-    if listed == ["all"]:
-        return every
-    known = {*METHODS, *ROUNDS} - {"fedkt"} if kind == "rounds" else {*names(), *CONTROLS}
+    listed = [method for name in _listed(wanted) for method in (every if name == "all" else [name])]
+    anywhere = {*names(), *CONTROLS}
+    known = {*METHODS, *ROUNDS} - {"fedkt"} if kind == "rounds" else anywhere
     for name in listed:
+        if name in anywhere - known:
+            raise InputError(f"The method '{name}' has one round only; it belongs to `fedol bench one-round`.")
         if name not in known:
             raise unknown("method", name, known)
     return list(dict.fromkeys(SAME.get(name, name) for name in listed))
@@ -130,7 +148,7 @@ def _methods(kind: str, wanted: str | Iterable[str], equal: bool) -> list[str]:
 
 def _of(kind: type[T], value: Any, what: str) -> T:
     """A value of the file, if it is of this kind."""
-    if not isinstance(value, kind):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise InputError(f"In a benchmark, {what} must be {JSON[kind]}, but is {value!r}.")
     return value
 
@@ -147,20 +165,28 @@ def _variant(values: Any, methods: Any) -> tuple[dict[str, Any], Any]:
     return settings, values.get("methods", methods)
 
 
-def _seeds(wanted: int | str | Iterable[int]) -> list[int]:
+def _seeds(wanted: Any) -> list[int]:
     """``3`` is the first three seeds; ``1,2`` or a list are these."""
+    several = _listed(wanted) if isinstance(wanted, str) and "," in wanted else wanted
     try:
-        if isinstance(wanted, int) or (isinstance(wanted, str) and "," not in wanted):
-            return list(range(int(wanted)))
-        return [int(seed) for seed in _listed(wanted)]
+        if isinstance(several, list | tuple):
+            return list(dict.fromkeys(map(_whole, several)))
+        return list(range(_whole(several)))
     except ValueError:
         raise InputError(f"seeds must be a number, or numbers with commas, not {wanted!r}.") from None
 
 
-def _listed(wanted: str | Iterable[Any]) -> list[Any]:
-    """With commas or as a list; what is named twice is computed once."""
+def _whole(value: Any) -> int:
+    """A whole number, also as text."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(value)
+    return int(value)
+
+
+def _listed(wanted: Any) -> list[str]:
+    """Names with commas or as a list; what is named twice is computed once."""
     if isinstance(wanted, str):
         wanted = [part.strip() for part in wanted.split(",") if part.strip()]
-    elif not isinstance(wanted, list | tuple):
+    elif not (isinstance(wanted, list | tuple) and all(isinstance(name, str) for name in wanted)):
         raise InputError(f"Methods and partitions are names with commas between them, or a list, not {wanted!r}.")
     return list(dict.fromkeys(wanted))

@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from fedol.errors import FedolError
@@ -32,9 +33,12 @@ class BenchFolder:
         self.path = path
 
     def open(self) -> None:
-        """Make sure that results can be written, before anything is computed."""
+        """Make sure that results can be written and belong here, before anything is computed."""
+        if (self.path / "config.json").exists():
+            raise FedolError(f"{self.path} holds a run and is no benchmark's folder; choose another --out.")
         try:
             (self.path / "cells").mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=self.path / "cells").close()
         except OSError as error:
             raise FedolError(f"The folder {self.path} cannot be written ({error.strerror}); choose another.") from None
 
@@ -84,7 +88,7 @@ class BenchFolder:
         """Every finished cell."""
         for path in watched(sorted((self.path / "cells").glob("*.json")), "reading cells"):
             found = read_json(path)
-            if not isinstance(found, dict) or not {"method", "settings", "accuracy"} <= found.keys():
+            if not isinstance(found, dict) or not {"hash", "method", "settings", "seed", "accuracy"} <= found.keys():
                 raise FedolError(f"{path} is no result of a benchmark; move it out of this folder.")
             yield {**found, "file": f"cells/{path.name}"}
 

@@ -15,9 +15,11 @@ from fedol.methods.teacher import Distillation
 
 Result = dict[str, Any]
 
-# Cells that agree in these stand in one table; the ceiling has no clients and stands in every table of its data.
+# Cells that agree in these stand in one table; the ceiling has no clients and stands in every table of its data, or in
+# one of its own where there is none.
 SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", "augment", "schedule", "development")
 DEFAULTS, FEEDBACK_EPOCHS = Distillation(), Cell.feedback_epochs
+ANY = "any partition"  # the column of a table that has no clients
 ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
 
 
@@ -25,17 +27,17 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
     """The one-round tables: rows of methods, columns of partitions."""
     cells = [result for result in results if result["settings"].get("rounds", 1) == 1]
     keys = {table_of(cell) for cell in cells if "clients" in cell["settings"]}
+    keys |= {table_of(cell) for cell in cells if not any(_belongs(cell, key) for key in keys)}
     found = []
     for key in sorted(keys, key=str):
         mine = [cell for cell in cells if _belongs(cell, key)]
-        partitions = sorted(
-            {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}, key=rank
-        )
+        named = {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}
+        partitions = sorted(named, key=rank) or [ANY]
         rows = list(alike(mine).values())
         several = [row for row in rows if row[0]["method"] == "fedol"]
         fedol = several[0] if len(several) == 1 else []  # of two, neither is the one to compare with
         body = [_row(row, partitions, fedol) for row in rows]
-        _tell_apart(body)
+        tell_apart(body)
         found.append({"settings": dict(zip(SHARED, key, strict=True)), "partitions": partitions, "rows": body})
     return found
 
@@ -44,8 +46,8 @@ def alike(cells: list[Result], but: tuple[str, ...] = ()) -> dict[str, list[Resu
     """Cells that differ in seed and partition alone (and in ``but``), in the order of the rows."""
     groups: dict[str, list[Result]] = defaultdict(list)
     for cell in sorted(cells, key=_place):
-        own = {name: value for name, value in _own(cell).items() if name not in but}
-        groups[json.dumps(own, sort_keys=True)].append(cell)
+        settings = {name: value for name, value in own(cell).items() if name not in but}
+        groups[json.dumps(settings, sort_keys=True)].append(cell)
     return groups
 
 
@@ -78,7 +80,7 @@ def _epochs(settings: dict[str, Any]) -> str:
 
 def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dict[str, Any]:
     method, row = cells[0]["method"], {}
-    plain = cells[0]["settings"].get("server_epochs") in (None, cells[0]["settings"].get("epochs"))
+    comparable = _as_the_paper(cells[0]["settings"])
     for partition in partitions:
         here = [cell for cell in cells if cell["settings"].get("partition", partition) == partition]
         if not here:
@@ -88,14 +90,21 @@ def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dic
         entry["target_accuracy"] = summary_statistics(taught)["mean"] if taught else None
         spreads = [cell["over_clients"]["std"] for cell in here if "over_clients" in cell]
         entry["over_clients"] = None if not spreads or None in spreads else summary_statistics(spreads)["mean"]
-        comparable = plain and not cells[0]["settings"].get("development")  # theirs are on the test set
         theirs = paper.one_round(cells[0]["settings"]["dataset"], partition, method) if comparable else None
         entry["paper"] = theirs and {"mean": theirs[0], "std": theirs[1]}
         entry["difference"] = theirs and entry["mean"] - theirs[0]
         entry["over_fedol"] = None if cells is fedol else _over(here, fedol, partition)
         entry["files"] = [cell["file"] for cell in here if "file" in cell]
         row[partition] = entry
-    return {"label": label(cells[0]["settings"]), "method": method, "settings": _own(cells[0]), "cells": row}
+    return {"label": label(cells[0]["settings"]), "method": method, "settings": own(cells[0]), "cells": row}
+
+
+def _as_the_paper(settings: dict[str, Any]) -> bool:
+    """Whether a server was trained as the paper's were, and not tested on a development split."""
+    if settings.get("server_epochs") not in (None, settings.get("epochs")) or settings.get("development"):
+        return False
+    theirs = {name: getattr(DEFAULTS, name) for name in ("iterations", "tau", "rho", "rho_step")}
+    return all(settings.get(name, value) == value for name, value in theirs.items())
 
 
 def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, Any] | None:
@@ -105,7 +114,7 @@ def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, 
     return summary_statistics(pairs) if pairs else None
 
 
-def _tell_apart(rows: list[dict[str, Any]]) -> None:
+def tell_apart(rows: list[dict[str, Any]]) -> None:
     """Rows of one name also say the settings in which they differ: the server's model, for instance."""
     for name, count in Counter(row["label"] for row in rows).items():
         same = [row for row in rows if row["label"] == name] if count > 1 else []
@@ -116,7 +125,8 @@ def _tell_apart(rows: list[dict[str, Any]]) -> None:
                     row["label"] += f", {setting} {' and '.join(value) if isinstance(value, list) else value}"
 
 
-def _own(cell: Result) -> dict[str, Any]:
+def own(cell: Result) -> dict[str, Any]:
+    """The settings in which a cell may differ from others of its table."""
     return {name: value for name, value in cell["settings"].items() if name not in (*SHARED, "partition", "seed")}
 
 

@@ -50,9 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         bench = Bench(read_spec(options.spec, data_dir=options.data_dir, device=options.device), options.out)
         if options.dry_run:
-            speed = bench.speed()
-            for plan in bench.plans():
-                line = plan.as_json(speed)
+            for line in bench.estimates():
                 about = clock(line["seconds"])
                 names = ", ".join(line["rows"])
                 print(f"{line['partition']}, seed {line['seed']}: {line['clients']} clients, {names}; about {about}")

@@ -3,10 +3,12 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from fedol.cli import app, main
+from fedol.data import load
 
 TINY = ["--preset", "quick", "--clients", "2", "--public", "50", "--epochs", "1", "--width", "4", "--device", "cpu"]
 
@@ -35,6 +37,16 @@ def test_run_report_and_cost(tmp_path):
     rows = json.loads(bench("cost", *size, "--out", tmp_path, "--json"))["rows"]
     assert {"local", "fedavg", "fedkt", "fedol"} <= {row["method"] for row in rows}
     assert "FedKT" in bench("cost", *size, "--out", tmp_path)
+
+
+def test_cost_knows_what_was_measured_on_data_of_yours(tmp_path):
+    digits, mine = load("digits"), tmp_path / "mine.npz"
+    arrays = {"train_x": digits.train.x, "train_y": digits.train.y, "test_x": digits.test.x, "test_y": digits.test.y}
+    np.savez(mine, **arrays)
+    words = (*TINY[:-2], "--dataset", mine, "--out", tmp_path / "out", "--json")
+    bench("one-round", *words, "--partitions", "dirichlet:0.3", "--methods", "feddf")
+    rows = {row["method"]: row["measured"] for row in json.loads(bench("cost", *words))["rows"]}
+    assert rows["feddf"] and not rows["fedavg"]
 
 
 def test_a_dry_run_computes_nothing(tmp_path):
@@ -67,6 +79,17 @@ def test_a_written_benchmark_runs_and_with_variants_it_is_an_ablation(tmp_path):
     assert "cutout" in bench("run", spec, "--out", out)
 
 
+def test_tables_are_printed_even_where_they_cannot_be_written(tmp_path, monkeypatch, capsys):
+    bench("one-round", *TINY, "--partitions", "iid", "--methods", "local", "--out", tmp_path, "--json")
+    (tmp_path / "report").write_text("a file where the folder would be")
+    for words, shown in (([], "Local"), (["--json"], '"one_round"')):
+        monkeypatch.setattr(sys, "argv", ["fedol", "bench", "report", str(tmp_path), *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = capsys.readouterr()
+        assert end.value.code == 2 and shown in said.out and "cannot be written" in said.err
+
+
 def test_work_left_by_the_time_limit_has_its_own_exit_code(tmp_path):
     bench("one-round", *TINY, "--partitions", "iid", "--out", tmp_path, "--time-limit", 0, code=3)
 
@@ -80,11 +103,15 @@ def test_work_left_by_the_time_limit_has_its_own_exit_code(tmp_path):
         (["report", "nowhere"], "no finished cell"),
         (["run", "nowhere.json"], "cannot be read"),
         (["run", "list.json"], "must be like"),
+        (["one-round", *TINY, "--partitions", "iid", "--out", "a-run"], "a-run holds a run and is no benchmark's"),
+        (["cost", *TINY[:-2], "--out", "a-run"], "a-run holds a run and is no benchmark's"),
     ],
 )
 def test_errors_are_one_sentence(words, sentence, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "a-run").mkdir()
+    (tmp_path / "a-run" / "config.json").write_text("{}")
     monkeypatch.setattr(sys, "argv", ["fedol", "bench", *words])
     with pytest.raises(SystemExit) as end:
         main()

@@ -9,23 +9,27 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from types import MethodType
 
+import numpy as np
 import pytest
 import torch
 
+from fedol.data import load
 from fedol.errors import FedolError
 from fedol.experiments import rounds as rounds_module
 from fedol.experiments.cells import ONE_ROUND, ROUNDS
 from fedol.experiments.cost import cost, explanation
 from fedol.experiments.progress import Progress, clock
-from fedol.experiments.report import report
+from fedol.experiments.report import collect, sheets, write
 from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
 from fedol.experiments.worker import main
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Lesson
+from fedol.files import write_json
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}
@@ -66,6 +70,12 @@ def smoke(tmp_path_factory):
     assert run(out, progress) == {"cells": 15, "finished": 15, "elsewhere": 0, "failed": []}
     assert run(out, kind="rounds", rounds=2, feedback_epochs=1)["finished"] == 7
     return out, progress
+
+
+def report(out):
+    numbers = collect(out)
+    write(out, numbers)
+    return sheets(numbers), numbers
 
 
 def results(out):
@@ -142,6 +152,18 @@ def test_uploads_without_their_models_are_enough_for_a_server_but_not_for_an_ens
     assert sorted(progress.jobs[1:]) == ["client 0", "client 1", "client 2"]
 
 
+@pytest.mark.parametrize("ending", ["fedol", "json"])
+def test_a_client_of_which_a_file_is_missing_trains_again(ending, smoke, tmp_path):
+    out = shutil.copytree(smoke[0] / "clients", tmp_path / "bench" / "clients").parent
+    for path in out.glob(f"clients/*/01.{ending}"):
+        path.unlink()
+    progress = Silent()
+    run(out, progress, methods="ensemble")
+    assert progress.jobs == []  # it has the models
+    assert run(out, progress, methods="feddf")["failed"] == []
+    assert progress.jobs == ["client 1", "feddf 1/1"]
+
+
 def test_folders_of_two_machines_merge_by_copying(smoke, tmp_path):
     for machine, methods in (("one", "feddf,local"), ("two", "fedavg,ceiling")):
         run(tmp_path / machine, methods=methods)
@@ -151,6 +173,38 @@ def test_folders_of_two_machines_merge_by_copying(smoke, tmp_path):
     assert progress.jobs == []
     ours, theirs = results(tmp_path / "one"), results(smoke[0])
     assert all(ours[key]["accuracy"] == theirs[key]["accuracy"] for key in ours)  # the same seed, the same number
+
+
+def save_digits(path, count):
+    digits, path = load("digits"), Path(path)
+    arrays = {"train_x": digits.train.x, "train_y": digits.train.y, "test_x": digits.test.x, "test_y": digits.test.y}
+    path.parent.mkdir(exist_ok=True)
+    np.savez(path, **{name: array[:count] for name, array in arrays.items()})
+    return str(path)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_results_on_other_data_in_the_same_file_are_other_cells(named, tmp_path):
+    path, out = str(tmp_path / "mine.npz"), tmp_path / "bench"
+    data = {"dataset": path} if named else {"dataset": "npz", "data_dir": path}
+    wanted = {"settings": {**TINY, **data}, "methods": "local,feddf,ceiling"}
+    jobs = []
+    for count in (400, 300, 400):
+        save_digits(path, count)
+        progress = Silent()
+        assert run(out, progress, **wanted)["finished"] == 3
+        jobs.append(sorted(progress.jobs))
+    assert jobs[0] == jobs[1] == ["ceiling 1/1", "client 0", "client 1", "client 2", "feddf 1/1"] and jobs[2] == []
+    found, _ = report(out)
+    assert [len(sheet.rows) for sheet in found] == [3, 3] and all("mine@" in sheet.title for sheet in found)
+
+
+def test_your_data_are_the_same_wherever_they_lie(tmp_path):
+    for place in ("here", "there"):
+        progress = Silent()
+        mine = save_digits(tmp_path / place / "mine.npz", 400)
+        run(tmp_path / "bench", progress, methods="local", settings={**TINY, "dataset": mine})
+    assert progress.jobs == []
 
 
 def test_several_processes_in_one_folder_share_the_groups(tmp_path):
@@ -253,6 +307,19 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FedolError, match="cannot be written"):
         run(tmp_path / "file", methods="local")
+
+
+def test_a_folder_to_read_only_is_an_error_before_anything_is_trained(tmp_path):
+    (tmp_path / "cells").symlink_to("/proc")  # where even root cannot write
+    progress = Silent()
+    with pytest.raises(FedolError, match="cannot be written"):
+        run(tmp_path, progress, methods="local")
+    assert progress.jobs == []
+
+
+def test_what_is_finished_is_there_in_a_folder_to_read_only(smoke, monkeypatch):
+    monkeypatch.setattr(BenchFolder, "open", lambda folder: pytest.fail("nothing is to be written"))
+    assert run(smoke[0], methods="local")["finished"] == 1
 
 
 def test_after_the_time_limit_nothing_new_begins(smoke, tmp_path):
@@ -421,6 +488,13 @@ def test_the_worker_dry_runs_and_reports_errors_in_a_sentence(tmp_path, capsys):
     assert main(["--spec", str(spec), "--out", str(tmp_path / "out"), "--time-limit", "0"]) == 3
 
 
+def test_a_dry_run_of_what_is_finished_measures_nothing(smoke, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(Bench, "speed", lambda bench: pytest.fail("the speed matters to nobody"))
+    (tmp_path / "spec.json").write_text(json.dumps(SMOKE))
+    assert main(["--spec", str(tmp_path / "spec.json"), "--out", str(smoke[0]), "--dry-run"]) == 0
+    assert capsys.readouterr().out == ""
+
+
 def test_the_worker_needs_neither_typer_nor_rich_nor_scikit_learn(tmp_path):
     code = (
         "import sys\n"
@@ -479,8 +553,8 @@ def test_the_flops_of_a_known_network():
 def test_the_report_in_every_medium(smoke):
     out = smoke[0]
     cost(Scenario(Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config), BenchFolder(out))
-    sheets, numbers = report(out)
-    assert [sheet.name for sheet in sheets] == ["one-round-1", "over-fedol-1", "rounds-1", "cost-1"]
+    found, numbers = report(out)
+    assert [sheet.name for sheet in found] == ["one-round-1", "over-fedol-1", "rounds-1", "cost-1"]
     written = {path.name for path in (out / "report").iterdir()}
     assert written == {
         "report.md",
@@ -498,12 +572,53 @@ def test_the_report_in_every_medium(smoke):
     assert (out / "report" / "rounds.png").read_bytes()[1:4] == b"PNG"
 
 
+def test_a_report_leaves_no_table_of_the_one_before(smoke, tmp_path):
+    out = shutil.copytree(smoke[0] / "cells", tmp_path / "cells").parent
+    report(out)
+    (out / "report" / "notes.csv").write_text("mine")
+    for result in BenchFolder(out).results():
+        if result["method"] == "fedol" or result["settings"].get("rounds"):
+            (out / result["file"]).unlink()
+    report(out)
+    left = {path.name for path in (out / "report").iterdir()}
+    assert left == {"report.md", "report.json", "one-round-1.csv", "notes.csv"}
+
+
 def test_a_report_of_nothing_is_an_error(tmp_path):
     with pytest.raises(FedolError, match="no finished cell"):
         report(tmp_path)
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / "a.json").write_text("{")
     with pytest.raises(FedolError, match=r"cannot be read .* remove the file"):
+        report(tmp_path)
+
+
+SETTINGS = {"dataset": "digits", "width": 4, "public": 60, "batch_size": 32, "lr": 1e-3, "clients": 3, "epochs": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({**SETTINGS, "partition": "iid"}, "KeyError: 'method'"),
+        ({**SETTINGS, "method": "local", "partition": "weird:3"}, "'weird' is not in"),
+        ({"method": "local"}, "KeyError: 'dataset'"),
+        ([], "AttributeError"),
+    ],
+)
+def test_a_cell_from_which_no_table_can_be_made_is_named(settings, cause, tmp_path):
+    whole = {"hash": "a", "method": "local", "settings": {**SETTINGS, "method": "local", "partition": "iid"}, "seed": 0}
+    write_json(tmp_path / "cells" / "a.json", {**whole, "accuracy": 0.5})
+    assert report(tmp_path)[0][0].rows == [["Local", "50.0"]]
+    write_json(tmp_path / "cells" / "b.json", {**whole, "accuracy": 0.5, "settings": settings})
+    with pytest.raises(FedolError, match=rf"b\.json is no whole result of a benchmark \(.*{cause}.*\); move it out"):
+        report(tmp_path)
+
+
+def test_a_cost_table_from_which_none_can_be_made_is_named(tmp_path):
+    write_json(tmp_path / "cost" / "x.json", {})
+    with pytest.raises(
+        FedolError, match=r"x\.json is no whole result of a benchmark \(KeyError: 'rows'\); move it out"
+    ):
         report(tmp_path)
 
 

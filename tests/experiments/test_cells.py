@@ -108,10 +108,24 @@ def test_a_benchmark_goes_seed_by_seed():
     assert [cell.method for cell in Spec.from_json({"kind": "one-round"}).groups()[0]] == ONE_ROUND
 
 
+def test_the_papers_partitions_are_of_its_data_and_others_have_their_presets():
+    def partitions(**values):
+        return Spec.from_json({"kind": "one-round", **values}).partitions
+
+    assert partitions() == partitions(preset="best") == ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")
+    assert partitions(preset="quick") == ("dirichlet:0.3",)
+    assert partitions(settings={"dataset": "fashion-mnist"}) == ("dirichlet:0.05",)
+
+
 def test_what_is_named_twice_is_computed_once():
     twice = {"partitions": "iid,iid", "seeds": "1,1", "methods": "feddf,feddf,mixture,fedhkt-k"}
     cells = Spec.from_json({"kind": "one-round", **twice}).cells()
     assert [cell.method for cell in cells] == ["feddf", "fedhkt-k"]
+
+
+def test_all_methods_may_have_more_beside_them():
+    cells = Spec.from_json({"kind": "one-round", "partitions": "iid", "methods": "all,fedol+,fedol"}).cells()
+    assert [cell.method for cell in cells] == [*ONE_ROUND, "fedol+"]
 
 
 def test_an_ablation_is_variants_side_by_side_on_the_same_data():
@@ -165,7 +179,12 @@ def test_rounds_have_fedol_as_one_round():
         ({"kind": "one-round", "methods": "feddf", "variants": [{}, {"settings": {"tau": 1}}]}, "Variant 2 changes"),
         ({"kind": "one-round", "settings": None}, "settings must be a JSON object"),
         ({"kind": "one-round", "partitions": 5}, "or a list, not 5"),
-        ({"kind": "one-round", "seeds": None}, "seeds must be"),
+        *(({"kind": "one-round", "methods": wrong}, "or a list, not") for wrong in ([1], [["feddf"]])),
+        *(({"kind": "one-round", "partitions": wrong}, "or a list, not") for wrong in ([1], [None], [["iid"]])),
+        *(({"kind": "one-round", "seeds": wrong}, "seeds must be") for wrong in (None, [[1]], [0.5], [None], True)),
+        ({"kind": "one-round", "equal_compute": "false"}, "equal_compute must be true or false, but is 'false'"),
+        ({"kind": "one-round", "settings": {"codec": 5}}, "'codec' must be text, but is 5"),
+        ({"kind": "rounds", "feedback_epochs": True}, "feedback_epochs must be a whole number, but is True"),
         ({"kind": "rounds", "rounds": "many"}, "rounds must be a whole number, but is 'many'"),
         ({"kind": "two-round"}, "did you mean 'one-round'"),
         ({"kind": "one-round", "methods": "feddff"}, "did you mean 'feddf"),
@@ -175,7 +194,10 @@ def test_rounds_have_fedol_as_one_round():
         ({"kind": "one-round", "setings": {}}, "There is no entry"),
         ({"kind": "one-round", "settings": {"widht": 3}}, "did you mean 'width'"),
         ({"kind": "rounds", "rounds": 1}, "at least 2"),
-        ({"kind": "rounds", "methods": "fedkt"}, "no method 'fedkt'"),
+        *(
+            ({"kind": "rounds", "methods": name}, f"'{name}' has one round only; it belongs to `fedol bench one-round`")
+            for name in ("fedkt", "fedavg-bn", "local", "ceiling")
+        ),
         ({"kind": "rounds", "methods": "x"}, "known are: fedavg, feddf, feddf-probs, fedet,"),
         ({"kind": "rounds", "feedback_epochs": 0}, "feedback_epochs must be at least 1"),
         ({"kind": "rounds", "feedback": "techer"}, "did you mean 'teacher'"),

@@ -107,6 +107,16 @@ def test_longer_training_is_a_row_of_its_own_without_the_papers_number():
     assert table["rows"][1]["cells"]["dirichlet:0.05"]["paper"] is None
 
 
+@pytest.mark.parametrize(
+    ("change", "beside"), [({}, True), ({"iterations": 2}, False), ({"tau": 0.5}, False), ({"rho": 0.3}, False)]
+)
+def test_the_papers_number_stands_beside_its_own_fedol_only(change, beside):
+    theirs = {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
+    cells = [result("feddf", 0.1, server_epochs=50), result("fedol", 0.3, server_epochs=50, **{**theirs, **change})]
+    _, fedol = sheet(cells).rows
+    assert [bool(words) for words in fedol[2:]] == [beside, beside]
+
+
 def test_order_of_rows_and_partitions_is_the_papers():
     cells = [result("fedol", 0.3, "classes:20", server_epochs=50, iterations=10, tau=0.2, rho=0.1, rho_step=0.05)]
     cells += [result("local", 0.1, p) for p in ("classes:20", "dirichlet:0.05", "classes:30", "dirichlet:1")]
@@ -122,6 +132,16 @@ def test_another_width_is_another_table_and_the_ceiling_stands_in_each_of_its_ow
     tables = summary.tables([*wide, result("local", 0.2, width=16)])
     assert [table["settings"]["width"] for table in tables] == [16, 64]
     assert set(tables[1]["rows"][1]["cells"]) == {"dirichlet:0.05", "classes:20"} and len(tables[0]["rows"]) == 1
+
+
+def test_a_ceiling_without_clients_beside_it_has_a_table():
+    alone = result("ceiling", 0.5, server_epochs=50)
+    for name in ("partition", *CLIENTS):
+        del alone["settings"][name]
+    page = sheet([alone])
+    assert page.title == "One round: cifar100, width 64, 5,000 public samples"
+    assert (page.columns, page.rows) == (["", "any partition"], [["Server on true public labels (50 epochs)", "50.0"]])
+    assert sheet([alone, result("local", 0.1)]).columns[1] == "dirichlet:0.05"  # one table for both
 
 
 def test_the_figure_says_when_a_baseline_passes_fedol():
@@ -214,6 +234,17 @@ def test_curves_of_other_settings_are_not_mixed():
     page = _rounds(panel, 1)
     ours = [row for row in page.rows if "paper" not in row[0]]
     assert [row[-1] for row in ours] == [""] * 3 and "FedOL: not run" in page.note  # nobody failed to pass it
+
+
+def test_curves_of_one_name_say_in_what_they_differ():
+    history = [{"round": 1, "accuracy": 0.1}, {"round": 2, "accuracy": 0.2}]
+    cells = [
+        result("feddf", 0.2, history=history, rounds=2, server_epochs=50, server_model=model)
+        for model in ("resnet20", "resnet56")
+    ]
+    (panel,) = curves.figures(cells)
+    labels = ["FedDF (50 epochs), server_model resnet20", "FedDF (50 epochs), server_model resnet56"]
+    assert [line["label"] for line in panel["lines"]] == labels
 
 
 def test_fedol_stands_beside_the_rounds_with_their_epochs():

@@ -32,12 +32,13 @@ def cell(folder: Path, method: str, partition: str, seed: int, accuracy: float, 
     if method == "fedol":
         own |= {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
     settings = {**SHARED, "method": method, "partition": partition, "seed": seed, **own}
-    result: dict[str, Any] = {"settings": settings, "method": method, "seed": seed, "accuracy": accuracy}
+    name = f"{method}-{partition.replace(':', '-')}-{seed}-{rounds}"
+    result: dict[str, Any] = {"hash": name, "settings": settings, "method": method, "seed": seed, "accuracy": accuracy}
     result["command"] = "fedol bench one-round --preset paper"
     if rounds > 1:
         result["history"] = [{"accuracy": accuracy * (n + 1) / rounds} for n in range(rounds)]
     result |= more
-    write_json(folder / "cells" / f"{method}-{partition.replace(':', '-')}-{seed}-{rounds}.json", result)
+    write_json(folder / "cells" / f"{name}.json", result)
 
 
 @pytest.fixture(scope="module")

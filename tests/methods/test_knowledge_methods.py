@@ -166,6 +166,14 @@ def test_knowledge_may_be_a_re_iterable_stream_of_one_client_at_a_time(name):
     assert torch.equal(streamed, methods.find(name)(knowledge(A, B, C), Distillation()).targets(1, None).soft)
 
 
+def test_a_method_that_iterates_must_say_so(monkeypatch):
+    monkeypatch.setitem(methods.METHODS, "new", methods.METHODS["fedol"])
+    with pytest.raises(InputError, match=r"'new' trains its server 10 times, .* must also stand in .*ITERATED"):
+        methods.find("new")(knowledge(A, B), Distillation())
+    monkeypatch.setattr(methods, "ITERATED", [*methods.ITERATED, "new"])
+    assert methods.find("new")(knowledge(A, B), Distillation()).iterations == 10
+
+
 def test_the_documented_way_to_add_a_method_works(monkeypatch):
     from pathlib import Path
 

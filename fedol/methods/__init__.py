@@ -16,7 +16,7 @@ from fedol.methods.fedol_plus import FedOLPlus
 from fedol.methods.mine import mine, mine_hard
 from fedol.methods.mixture import mixture
 from fedol.methods.pooled import pooled, pooled_free, pooled_uniform
-from fedol.methods.teacher import Distillation, Method, Targets, Teacher, everywhere
+from fedol.methods.teacher import Clients, Distillation, Method, Targets, Teacher, everywhere
 
 __all__ = [
     "ITERATED",
@@ -113,9 +113,10 @@ def find(name: str) -> Method:
     """The knowledge method of this name, with the checks that are the same for all methods."""
     if name not in METHODS:
         raise unknown("method", name, METHODS)
+    method = METHODS[name]
 
     def checked(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
-        teacher = METHODS[name](knowledge, settings)
+        teacher = method(Clients(knowledge), settings)
         if teacher.iterations > 1 and name not in ITERATED:  # benchmarks would count and keep it as one that does not
             raise InputError(
                 f"The method '{name}' trains its server {teacher.iterations} times, so its name must also stand in "

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from fedol.arrays import exact
-from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once
 from fedol.objective import Mixture
@@ -25,8 +24,6 @@ GROUPS = 5
 def fedhkt(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = Σ_g w_g p_g, p_g the mean of a group, w_g = softmax_g(−H(p_g)); two passes over the clients."""
     confidence = [exact(client.probabilities()).mean(0) for client in knowledge]  # C², Eq. 8
-    if not confidence:
-        raise InputError("There is no client to learn from; at least one client's predictions are needed.")
     group = clusters(distances(torch.stack(confidence).numpy()), GROUPS)
     sums: dict[int, Tensor] = {}
     for g, client in zip(group, knowledge, strict=True):

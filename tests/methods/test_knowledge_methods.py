@@ -152,8 +152,8 @@ def test_the_two_controls_of_fedol():
 
 @pytest.mark.parametrize("name", list(methods.METHODS))
 def test_no_client_is_an_error(name):
-    with pytest.raises(InputError):
-        methods.find(name)([], Distillation()).targets(1, None)
+    with pytest.raises(InputError, match="no client to learn from"):
+        methods.find(name)([], Distillation())
 
 
 @pytest.mark.parametrize("name", list(methods.METHODS))
@@ -187,4 +187,5 @@ def test_the_documented_way_to_add_a_method_works(monkeypatch):
     assert target("geometric", A, B, C).soft.numpy() == pytest.approx(
         expected / expected.sum(1, keepdims=True), abs=1e-6
     )
+    test_no_client_is_an_error("geometric")
     assert "geometric" in methods.names() and methods.title("geometric") == "geometric"

@@ -56,7 +56,7 @@ class Knowledge:
             )
         if not torch.isfinite(tensor).all():
             raise InputError(f"{client}'s logits hold NaN or an infinity.")
-        return cls._of(torch.log_softmax(tensor, 1), task, client)
+        return cls._of(_normalised(tensor), task, client)
 
     @classmethod
     def _of(cls, log_probs: Tensor, task: Task | None, client: str) -> Knowledge:
@@ -98,7 +98,7 @@ class Knowledge:
         header = Header.from_json(container.header)
         codec = admit(header, container.body, task)
         log_probs = codec.decode(container.body, header.samples, header.classes)
-        return cls(torch.log_softmax(log_probs, 1), header.task, header.client, header.privacy), header
+        return cls(_normalised(log_probs), header.task, header.client, header.privacy), header
 
     @classmethod
     def load(cls, path: str | Path, task: Task | None = None) -> Knowledge:
@@ -107,3 +107,8 @@ class Knowledge:
             return cls.decode(read_bounded(Path(path), task.limit if task else None), task)[0]
         except InputError as error:
             raise InputError(f"{path} is refused: {error}.") from None
+
+
+def _normalised(logits: Tensor) -> Tensor:
+    """Log-probabilities, rounded last: in float32 the sum, and so every value, would depend on the classes' order."""
+    return torch.log_softmax(logits.double(), 1).float()

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from fedol.arrays import exact
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot
-from fedol.voting import entropy
+from fedol.voting import TIE, with_entropy
 
 
 def mine(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
@@ -28,8 +27,7 @@ def _surest(knowledge: Iterable[Knowledge]) -> Tensor:
     """Each sample's prediction [N, C] of the client that is surest of it."""
     least, best = torch.tensor(torch.inf), torch.zeros(())
     for client in knowledge:
-        probs = exact(client.probabilities())
-        h = torch.as_tensor(entropy(probs))
-        surer = h < least
-        least, best = torch.where(surer, h, least), torch.where(surer[:, None], probs, best)
+        probs, nats = with_entropy(client.log_probs)
+        surer = nats < least * (1 - TIE)
+        least, best = torch.where(surer, nats, least), torch.where(surer[:, None], probs, best)
     return best

@@ -140,6 +140,16 @@ def test_mine_ties_go_to_the_earlier_client():
     assert target("mine", [A[0]] * 2, mirrored).soft.numpy() == pytest.approx(np.array([A[0]] * 2), abs=1e-6)
 
 
+@pytest.mark.parametrize("spread", [1, 3, 10])  # of the logits: from unsure to nearly certain
+def test_mine_ties_are_ties_whatever_the_order_of_the_classes(spread):
+    generator = torch.Generator().manual_seed(spread)
+    logits = spread * torch.randn(300, 100, generator=generator)
+    order = torch.stack([torch.randperm(100, generator=generator) for _ in logits])
+    clients = [Knowledge.from_logits(z) for z in (logits, logits.gather(1, order))]
+    soft = methods.find("mine")(clients, Distillation()).targets(1, None).soft
+    assert torch.allclose(soft, clients[0].probabilities(), atol=1e-6)
+
+
 def test_the_two_controls_of_fedol():
     clients, settings = knowledge(A, B, C), Distillation(iterations=3, rho=1.0)
     mixture = methods.find("mixture")(clients, settings).targets(1, None).soft

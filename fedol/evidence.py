@@ -18,7 +18,7 @@ from fedol.knowledge import Knowledge
 from fedol.robust.defence import Defence
 from fedol.seeding import numpy_generator
 from fedol.server import ServerModel
-from fedol.voting import baseline_count, entropy, entropy_rank
+from fedol.voting import baseline_count, entropy_rank, with_entropy
 
 IMAGES, FEWEST, PAIRS = 240, 24, 20_000
 NOBODY_LIES = Defence()
@@ -53,8 +53,8 @@ def gather(
     names, agreement, opinions, weights = [], [], [], []
     mixture = torch.zeros(len(shown), final.shape[1], dtype=torch.float64)
     for client in uploads:
-        probs = client.probabilities().double()
-        vote, h = probs.argmax(1), torch.as_tensor(entropy(probs))
+        probs, h = with_entropy(client.log_probs)
+        vote = probs.argmax(1)
         names.append(client.client)
         agreement.append((vote == final.argmax(1)).double().mean().item())
         heard = client.client not in left_out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from fedol.files import write_atomically
 from fedol.names import check_name
 from fedol.privacy.guarantee import Guarantee
 from fedol.task import NO_TASK, Task, TaskRef
+
+# The logarithm of an exact zero is kept finite: e^-87 is zero for every purpose here.
+TINY = torch.finfo(torch.float32).tiny
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +47,7 @@ class Knowledge:
                 raise InputError("classes can only be placed among those of a task; give the task, too.")
             probs = on_all_classes(to_tensor(probs).cpu().numpy(), classes, task.classes)
         checked = probabilities(probs, 2, f"{client}'s probabilities").float().cpu()
-        # The logarithm of an exact zero is kept finite: e^-87 is zero for every purpose here.
-        return cls._of(checked.clamp_min(torch.finfo(torch.float32).tiny).log(), task, client)
+        return cls._of(checked.clamp_min(TINY).log(), task, client)
 
     @classmethod
     def from_logits(cls, logits: Array, task: Task | None = None, client: str = "client") -> Knowledge:
@@ -56,7 +59,7 @@ class Knowledge:
             )
         if not torch.isfinite(tensor).all():
             raise InputError(f"{client}'s logits hold NaN or an infinity.")
-        return cls._of(torch.log_softmax(tensor, 1), task, client)
+        return cls._of(_normalised(tensor).clamp_min(math.log(TINY)), task, client)
 
     @classmethod
     def _of(cls, log_probs: Tensor, task: Task | None, client: str) -> Knowledge:
@@ -98,7 +101,7 @@ class Knowledge:
         header = Header.from_json(container.header)
         codec = admit(header, container.body, task)
         log_probs = codec.decode(container.body, header.samples, header.classes)
-        return cls(torch.log_softmax(log_probs, 1), header.task, header.client, header.privacy), header
+        return cls(_normalised(log_probs), header.task, header.client, header.privacy), header
 
     @classmethod
     def load(cls, path: str | Path, task: Task | None = None) -> Knowledge:
@@ -107,3 +110,8 @@ class Knowledge:
             return cls.decode(read_bounded(Path(path), task.limit if task else None), task)[0]
         except InputError as error:
             raise InputError(f"{path} is refused: {error}.") from None
+
+
+def _normalised(logits: Tensor) -> Tensor:
+    """Log-probabilities, rounded last: in float32 the sum, and so every value, would depend on the classes' order."""
+    return torch.log_softmax(logits.double(), 1).float()

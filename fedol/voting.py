@@ -158,6 +158,21 @@ def shannon(p: Tensor) -> Tensor:
     return h
 
 
+def with_entropy(log_probs: Tensor) -> tuple[Tensor, Tensor]:
+    """The distributions of log-probabilities [N, C] in float64, and their entropies [N].
+
+    With z less its maximum, e = exp(z) and s the sum of all e but the largest, H = log(1 + s) − Σ e·z / (1 + s). No
+    term takes from another, so that the same numbers in another order are a tie even where their entropy is tiny.
+    """
+    z = exact(log_probs)
+    highest, top = z.max(1, keepdim=True)
+    z = z - highest
+    e = torch.exp(z).scatter_(1, top, 0.0)
+    others = e.sum(1)
+    nats = torch.log1p(others) - torch.linalg.vecdot(e, z) / (1 + others)
+    return e.scatter_(1, top, 1.0).div_(1 + others[:, None]), nats
+
+
 def entropy_rank(h: Tensor, exact_gate: bool = False) -> Tensor:
     """How many samples have a strictly lower entropy: below n exactly where h is at or below the n-th lowest.
 

@@ -56,6 +56,13 @@ def test_every_option_of_the_issue_is_there() -> None:
     )
     for option in listed.split():
         assert f"--{option} " in answer.stdout, option
+    for heeded in (
+        "in fedol, its variants and fedol+",
+        "in fedol and fedol+",
+        "fedol+ finds its own",
+        "fedol+ has none",
+    ):
+        assert heeded in answer.stdout, heeded  # by which methods an option is heeded, where not by all
 
 
 def test_json_is_json_alone_and_a_finished_run_is_read(

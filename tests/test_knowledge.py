@@ -13,9 +13,10 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from fedol import Knowledge, Task, codecs
+from fedol import Knowledge, Task, codecs, methods
 from fedol.container import Container, Incomplete
 from fedol.errors import InputError
+from fedol.methods import Distillation
 
 IMAGES = np.arange(6 * 4, dtype=np.uint8).reshape(6, 1, 2, 2)
 TASK = Task.of(IMAGES, ["cat", "dog", "eel"], name="pets")
@@ -39,6 +40,14 @@ def test_three_lines(tmp_path: Path) -> None:
     assert size == (tmp_path / "my.fedol").stat().st_size
     torch.testing.assert_close(back.probabilities(), torch.from_numpy(PROBS).float(), atol=1e-6, rtol=0)
     assert back.task == TASK.ref and back.client == "client"
+
+
+@pytest.mark.parametrize("method", ["pooled", "fedol+", "fedet", "fedol", "mine"])
+def test_the_largest_logits_give_targets_that_are_numbers(method: str) -> None:
+    far = Knowledge.from_logits(torch.tensor([[3e38, -3e38, 0.0], [-3e38, -3e38, 3e38], [0.0, 1.0, -3e38]]))
+    near = Knowledge.from_logits(torch.randn(3, 3, generator=torch.Generator().manual_seed(0)))
+    torch.testing.assert_close(far.probabilities()[:2], torch.tensor([[1.0, 0, 0], [0, 0, 1]]))
+    assert torch.isfinite(methods.find(method)([far, near], Distillation()).targets(1, None).soft).all()
 
 
 def test_it_is_a_safetensors_file_and_reproducible(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Algorithm 1 against a literal, slow transcription of it, and every edge case of METHODS.md (d) by itself."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,7 @@ from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
 from fedol.methods.fedol import FedOL
-from fedol.voting import baseline_count
+from fedol.voting import baseline_count, with_entropy
 
 # --- The reference: the paper's pseudo-code in loops, C² and G in fractions, with the edge-case table.
 
@@ -215,6 +216,33 @@ def test_tiny_entropies_of_a_sure_model_are_not_a_tie() -> None:
     tiny = np.array([1e-20, 1e-18, 1e-16, 1e-14])
     probs = np.stack([1 - tiny, tiny], 1)[None]
     assert [int(pseudo_labels(probs, share / 4).voters.sum()) for share in (1, 2, 3, 4)] == [1, 2, 3, 4]
+
+
+def test_the_entropy_of_log_probabilities_is_that_of_their_distributions() -> None:
+    log_probs = torch.log_softmax(5 * torch.randn(50, 7, generator=torch.Generator().manual_seed(0)), 1)
+    before = log_probs.double().clone()
+    for z in (log_probs, before):
+        probs, nats = with_entropy(z)
+        torch.testing.assert_close(probs, before.softmax(1), rtol=1e-14, atol=0)
+        np.testing.assert_allclose(nats, [literal_entropy(row) for row in probs.tolist()], rtol=1e-12)
+    assert torch.equal(before, log_probs.double())  # left as it was
+    sure, unsure = torch.tensor([[0.0, -90.0, -95.0]]), torch.zeros(1, 4)
+    assert with_entropy(sure)[1].item() == pytest.approx(91 * math.exp(-90) + 96 * math.exp(-95), rel=1e-12)
+    assert with_entropy(unsure)[1].item() == pytest.approx(math.log(4), rel=1e-15)
+
+
+@pytest.mark.parametrize("spread", [1, 3, 10])  # of the logits: from unsure to nearly certain
+@pytest.mark.parametrize("way", [lambda client: client, lambda client: Knowledge.decode(client.encode())[0]])
+def test_a_client_that_says_the_same_of_other_classes_is_as_sure_of_each_sample(
+    spread: int, way: Callable[[Knowledge], Knowledge]
+) -> None:
+    generator = torch.Generator().manual_seed(spread)
+    logits = spread * torch.randn(100, generator=generator)
+    rows = [logits[torch.randperm(100, generator=generator)] for _ in range(60)]
+    client = way(Knowledge.from_logits(torch.stack(rows)))
+    votes = FedOL([client], Distillation(rho=1 / 60)).targets(1, None).votes
+    assert votes is not None
+    assert votes.voters.sum() == 60
 
 
 @pytest.mark.parametrize(

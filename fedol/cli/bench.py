@@ -31,7 +31,9 @@ Preset = Annotated[str, typer.Option(help="paper, best or quick.")]
 Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]
 Epochs = Annotated[int | None, typer.Option(help="Epochs of every training.")]
 ServerEpochs = Annotated[int | None, typer.Option(help="Epochs of each server iteration, if not as many.")]
-Iterations = Annotated[int | None, typer.Option(help="FedOL's iterations.")]
+Iterations = Annotated[
+    int | None, typer.Option(help="Iterations of fedol, its variants and fedol+; other methods train once.")
+]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Begin nothing that would end later.")]
 SideBySide = Annotated[

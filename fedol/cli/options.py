@@ -36,7 +36,10 @@ DefenceNames = Annotated[
         help="Against clients that lie: trust,exact,cap,runoff (the default), also floor; none is the paper's method.",
     ),
 ]
-Iterations = Annotated[int | None, typer.Option(help="Iterations of voting and training.")]
+Iterations = Annotated[
+    int | None,
+    typer.Option(help="Iterations of voting and training, in fedol, its variants and fedol+; others train once."),
+]
 Epochs = Annotated[int | None, typer.Option(help="Epochs of every training.")]
 BatchSize = Annotated[int | None, typer.Option(help="Batch size of every training.")]
 LearningRate = Annotated[float | None, typer.Option("--lr", help="Adam's learning rate.")]

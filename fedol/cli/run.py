@@ -77,9 +77,16 @@ def run(
         ),
     ] = None,
     iterations: Iterations = None,
-    tau: Annotated[float | None, typer.Option(help="Weight of the pseudo-labels (Eq. 7).")] = None,
-    rho: Annotated[float | None, typer.Option(help="Share of samples a model votes on in the first iteration.")] = None,
-    rho_step: Annotated[float | None, typer.Option(help="What rho grows by in each iteration.")] = None,
+    tau: Annotated[
+        float | None, typer.Option(help="Weight of the pseudo-labels (Eq. 7), in fedol and fedol+; others have none.")
+    ] = None,
+    rho: Annotated[
+        float | None,
+        typer.Option(help="Share of samples a model votes on in the first iteration of fedol; fedol+ finds its own."),
+    ] = None,
+    rho_step: Annotated[
+        float | None, typer.Option(help="What rho grows by in each iteration of fedol; fedol+ has none.")
+    ] = None,
     mu: Annotated[float | None, typer.Option(help="FedProx's pull towards the common weights.")] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Epochs of every training; for the server's, see --server-epochs.")

@@ -14,7 +14,7 @@ from typing import Any
 
 from fedol.config import RunConfig
 from fedol.data import DATASETS, Dataset
-from fedol.methods import ITERATED, LOCAL, METHODS, PARAMETER_METHODS
+from fedol.methods import ITERATED, LOCAL, METHODS, ONE_PASS, PARAMETER_METHODS
 
 ENSEMBLE = "ensemble"  # the clients themselves, pooled on the test set; no server is trained
 CEILING = "ceiling"  # a server trained on the true labels of the public set: what no method here may see
@@ -60,8 +60,9 @@ class Cell:
             found |= {"server_model": _names(self.config)["server_model"], "server_epochs": plan.recipe.epochs}
             found |= _switched_on(self.config, "patch", "average", "weight_decay", "defence")
         if self.method in ITERATED:
-            tau = 0.0 if self.method == "fedol-tau0" else plan.tau
-            found |= {"iterations": plan.iterations, "tau": tau}
+            found["iterations"] = plan.iterations
+        if self.method in METHODS and self.method not in ONE_PASS:
+            found["tau"] = 0.0 if self.method == "fedol-tau0" else plan.tau
             if self.method != "fedol+":  # which finds its own ρ
                 found |= {"rho": plan.rho, "rho_step": plan.rho_step}
         if self.rounds > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -181,31 +182,53 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
     )
 
 
+def _big(value: float) -> str:
+    """A count of operations for people: 440 T."""
+    for unit in ("", " k", " M", " G", " T"):
+        if value < 1000 or unit == " T":
+            break
+        value /= 1000
+    return f"{value:.3g}{unit}" if value < 1000 else f"{value:,.0f}{unit}"
+
+
+def _megabytes(value: float) -> str:
+    return f"{value / 1e6:.3f}"
+
+
+# The columns of a cost table: heading, value of a row, and how it is written. One without any value is left out.
+COSTS: list[tuple[str, str, Callable[[float], str]]] = [
+    ("up, MB", "up_bytes", _megabytes),
+    ("down, MB", "down_bytes_first", _megabytes),
+    ("down later, MB", "down_bytes_later", _megabytes),
+    ("paper, MiB", "paper_mb", "{:.2f}".format),
+    ("client FLOPs", "client_flops", _big),
+    ("client FLOPs later", "client_flops_later", _big),
+    ("server FLOPs", "server_flops", _big),
+    ("client s", "client_seconds", "{:.1f}".format),
+    ("server s", "server_seconds", "{:.1f}".format),
+]
+
+
 def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
     """What a round costs, by method."""
-    columns = ["", "up, MB", "down, MB", "down later, MB", "paper, MB", "client FLOPs", "server FLOPs"]
-    seconds = [
-        who for who in ("client_seconds", "server_seconds") if any(row[who] is not None for row in table["rows"])
+    columns = [column for column in COSTS if any(row.get(column[1]) is not None for row in table["rows"])]
+    rows = [
+        [title(row["method"]), *("–" if row.get(key) is None else word(row[key]) for _, key, word in columns)]
+        for row in table["rows"]
     ]
-    columns += [f"{who.split('_')[0]} s" for who in seconds]
-    rows = []
-    for row in table["rows"]:
-        traffic = [row["up_bytes"], row["down_bytes_first"], row["down_bytes_later"]]
-        words = [title(row["method"]), *("–" if value is None else f"{value / 1e6:.3f}" for value in traffic)]
-        words.append("" if row["paper_mb"] is None else f"{row['paper_mb']:.2f}")
-        words += [_big(row[who]) for who in ("client_flops", "server_flops")]
-        words += ["" if row[who] is None else f"{row[who]:.1f}" for who in seconds]
-        rows.append(words)
     where = " and ".join(sorted({row["seconds_on"] for row in table["rows"] if row.get("seconds_on")}))
     note = (
-        "Per client and round; 1 MB is 10⁶ bytes. Uploads are "
+        "Per client and round; 1 MB is 10⁶ bytes, 1 MiB 2²⁰. Later is a round after the first, where there are more: a "
+        f"knowledge method's clients then also train {summary.FEEDBACK_EPOCHS} epochs on the server's predictions for "
+        "the public images (FedHKT-style: for those where it agrees with its teacher, so at most that). Uploads are "
         + ("measured files" if all(row["measured"] for row in table["rows"]) else "files as they would be sent")
         + "; the public images, which everyone holds beforehand, are not counted. Training costs three forward passes "
         "a sample. "
         + (f"Seconds are those of trainings side by side on {where}, not what each takes alone. " if where else "")
         + table["explanation"]
     )
-    return Sheet(f"cost-{number}", f"Cost: {settings_in_words(table['settings'])}", columns, rows, note)
+    heads = ["", *(head for head, _, _ in columns)]
+    return Sheet(f"cost-{number}", f"Cost: {settings_in_words(table['settings'])}", heads, rows, note.strip())
 
 
 def has(table: dict[str, Any], value: str) -> bool:
@@ -232,15 +255,6 @@ def measure(settings: dict[str, Any]) -> str:
     """What the accuracies of a table are of."""
     held_out = settings["development"]
     return f"Accuracy on {held_out:,} images held out of the private ones" if held_out else "Test accuracy"
-
-
-def _big(value: float) -> str:
-    """A count of operations for people: 440 T."""
-    for unit in ("", " k", " M", " G", " T"):
-        if value < 1000 or unit == " T":
-            break
-        value /= 1000
-    return f"{value:.3g}{unit}" if value < 1000 else f"{value:,.0f}{unit}"
 
 
 def _spread(entry: dict[str, Any], count: bool = True, sign: str = "") -> str:

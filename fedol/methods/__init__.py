@@ -1,8 +1,11 @@
-"""The methods by name. A new one is a file with a function or class, and a line here."""
+"""The methods by name. A new one is a file with a function or class, and a line here; two where it iterates."""
 
 from __future__ import annotations
 
-from fedol.errors import unknown
+from collections.abc import Iterable
+
+from fedol.errors import InputError, unknown
+from fedol.knowledge import Knowledge
 from fedol.methods.fedavg import ParameterMethod
 from fedol.methods.feddf import feddf, feddf_probs
 from fedol.methods.fedet import fedet, fedet_probs
@@ -13,11 +16,13 @@ from fedol.methods.fedol_plus import FedOLPlus
 from fedol.methods.mine import mine, mine_hard
 from fedol.methods.mixture import mixture
 from fedol.methods.pooled import pooled, pooled_free, pooled_uniform
-from fedol.methods.teacher import Distillation, Method, Targets, Teacher, everywhere
+from fedol.methods.teacher import Clients, Distillation, Method, Targets, Teacher, everywhere
 
 __all__ = [
+    "ITERATED",
     "LOCAL",
     "METHODS",
+    "ONE_PASS",
     "PARAMETER_METHODS",
     "Distillation",
     "Method",
@@ -50,8 +55,12 @@ METHODS: dict[str, Method] = {
     "fedkt": fedkt,  # on the knowledge of its own client side, ``fedkt.students``
 }
 
-# Those of them that vote and train several times; every other trains its server once.
-ITERATED = ("fedol", "fedol-tau0", "fedol-reinit", "fedol+")
+# Those of them that vote and train several times; every other trains its server once (``find`` sees to it).
+ITERATED = ["fedol", "fedol-tau0", "fedol-reinit", "fedol+"]
+
+# Those known to heed neither τ nor ρ. Of any other, a benchmark keeps one result for each τ and ρ.
+ONE_PASS = ["mixture", "feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "fedet-probs", "mine", "mine-hard"]
+ONE_PASS += ["pooled", "pooled-uniform", "pooled-free", "fedkt"]
 
 # Averages of the clients' weights.
 PARAMETER_METHODS: dict[str, ParameterMethod] = {
@@ -101,7 +110,18 @@ def title(name: str) -> str:
 
 
 def find(name: str) -> Method:
-    """The knowledge method of this name."""
+    """The knowledge method of this name, with the checks that are the same for all methods."""
     if name not in METHODS:
         raise unknown("method", name, METHODS)
-    return METHODS[name]
+    method = METHODS[name]
+
+    def checked(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+        teacher = method(Clients(knowledge), settings)
+        if teacher.iterations > 1 and name not in ITERATED:  # benchmarks would count and keep it as one that does not
+            raise InputError(
+                f"The method '{name}' trains its server {teacher.iterations} times, so its name must also stand in "
+                "fedol.methods.ITERATED."
+            )
+        return teacher
+
+    return checked

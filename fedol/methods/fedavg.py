@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -51,10 +52,14 @@ def recalibrate(
     momenta = [norm.momentum for norm in norms]
     was_training = model.training
     model.to(device).train()
-    batches = [part for part in torch.split(public, batch) if len(part) > 1]
-    for number, part in enumerate(batches, 1):
+    seen = 0
+    # Parts of nearly equal size: the layers behind a norm see its statistics of the part, and a short one has odd ones.
+    for part in torch.tensor_split(public, math.ceil(len(public) / batch)):
+        if len(part) < 2:  # has no variance
+            continue
+        seen += len(part)
         for norm in norms:
-            norm.momentum = 1 / number  # a plain mean over all batches; what was there before goes with the first
+            norm.momentum = len(part) / seen  # a plain mean over all images; what was there before goes with the first
         model(normalise(part.to(device)))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from fedol.arrays import exact
-from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once
 
@@ -25,10 +24,7 @@ def feddf_probs(knowledge: Iterable[Knowledge], settings: Distillation) -> Teach
 
 def _mean(parts: Iterable[Tensor]) -> Tensor:
     """The mean of tensors that come one at a time, in float64."""
-    total, count = None, 0
+    total, count = torch.zeros(()), 0
     for part in parts:
-        total = exact(part) if total is None else total + exact(part)
-        count += 1
-    if total is None:
-        raise InputError("There is no client to learn from; at least one client's predictions are needed.")
+        total, count = total + exact(part), count + 1
     return total / count

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from fedol.arrays import exact
-from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot
 
@@ -45,14 +44,11 @@ def _pool(
     knowledge: Iterable[Knowledge], varying: Callable[[Knowledge], Tensor], consensus: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Σ σ²_k z_k [N, C] and Σ σ²_k [N], over all clients or over those that contradict the consensus."""
-    pooled, weight = None, torch.zeros(())
+    pooled, weight = torch.zeros(()), torch.zeros(())
     for client in knowledge:
         z = exact(client.log_probs)
         variance = exact(varying(client)).var(1, correction=0)
         if consensus is not None:
             variance = variance * (z.argmax(1) != consensus)
-        pooled = variance[:, None] * z if pooled is None else pooled + variance[:, None] * z
-        weight = weight + variance
-    if pooled is None:
-        raise InputError("There is no client to learn from; at least one client's predictions are needed.")
+        pooled, weight = pooled + variance[:, None] * z, weight + variance
     return pooled, weight

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from fedol.arrays import exact
-from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once
 from fedol.objective import Mixture
@@ -24,13 +23,11 @@ GROUPS = 5
 
 def fedhkt(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = Σ_g w_g p_g, p_g the mean of a group, w_g = softmax_g(−H(p_g)); two passes over the clients."""
-    confidence = [exact(client.probabilities()).mean(0) for client in knowledge]  # C², Eq. 8
-    if not confidence:
-        raise InputError("There is no client to learn from; at least one client's predictions are needed.")
+    confidence = [exact(client.log_probs).softmax(1).mean(0) for client in knowledge]  # C², Eq. 8
     group = clusters(distances(torch.stack(confidence).numpy()), GROUPS)
     sums: dict[int, Tensor] = {}
     for g, client in zip(group, knowledge, strict=True):
-        sums[g] = sums.get(g, torch.zeros(())) + exact(client.probabilities())
+        sums[g] = sums.get(g, torch.zeros(())) + exact(client.log_probs).softmax(1)
     mixture = Mixture()
     for g, total in sums.items():
         mixture.add(total / group.count(g))

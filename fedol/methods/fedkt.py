@@ -102,8 +102,6 @@ def fedkt(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
         counts = torch.stack(votes).sum(0)
         plain = plain + counts
         consistent = consistent + counts * (counts == len(votes))
-    if plain.dim() == 0:
-        raise InputError("There is no client to learn from; at least one client's students are needed.")
     # Where no client agrees with itself all counts are zero and the first class would win: ask everyone instead.
     nobody = consistent.sum(1) == 0
     labels = torch.where(nobody[:, None], plain, consistent).argmax(1)

@@ -8,11 +8,10 @@ from fractions import Fraction
 
 from torch import Tensor
 
-from fedol.arrays import exact
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Targets
 from fedol.objective import Mixture, with_labels
-from fedol.voting import Ballots, baseline_count, shannon
+from fedol.voting import Ballots, baseline_count, with_entropy
 
 
 class FedOL:
@@ -25,8 +24,7 @@ class FedOL:
         self._ballots = Ballots(defence.exact, defence.cap, defence.runoff)
         mixture = Mixture(defence.floor)
         for client in knowledge:
-            probs = exact(client.probabilities())
-            nats = shannon(probs)  # most of the work for a client: once, for both
+            probs, nats = with_entropy(client.log_probs)  # most of the work for a client: once, for both
             self._ballots.add(probs, nats)
             mixture.add(probs, nats)
         self._mixture = mixture.mean()

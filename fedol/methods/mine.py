@@ -7,11 +7,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from fedol.arrays import exact
-from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot
-from fedol.voting import entropy
+from fedol.voting import TIE, with_entropy
 
 
 def mine(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
@@ -27,15 +25,9 @@ def mine_hard(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher
 
 def _surest(knowledge: Iterable[Knowledge]) -> Tensor:
     """Each sample's prediction [N, C] of the client that is surest of it."""
-    best: tuple[Tensor, Tensor] | None = None
+    least, best = torch.tensor(torch.inf), torch.zeros(())
     for client in knowledge:
-        probs = exact(client.probabilities())
-        h = torch.as_tensor(entropy(probs))
-        if best is None:
-            best = h, probs
-        else:
-            surer = h < best[0]
-            best = torch.where(surer, h, best[0]), torch.where(surer[:, None], probs, best[1])
-    if best is None:
-        raise InputError("There is no client to learn from; at least one client's predictions are needed.")
-    return best[1]
+        probs, nats = with_entropy(client.log_probs)
+        surer = nats < least * (1 - TIE)
+        least, best = torch.where(surer, nats, least), torch.where(surer[:, None], probs, best)
+    return best

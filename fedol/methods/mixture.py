@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once
 from fedol.objective import Mixture
+from fedol.voting import with_entropy
 
 
 def mixture(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = Σ_k λ_k p_k with λ = softmax_k(−H(p_k)) (Eq. 12): FedOL with τ = 0 and one iteration."""
     mixed = Mixture(settings.defence.floor)
     for client in knowledge:
-        mixed.add(client.probabilities())
+        mixed.add(*with_entropy(client.log_probs))
     return once(mixed.mean())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,6 +57,21 @@ class Teacher(Protocol):
 
     def targets(self, iteration: int, server: Tensor | None) -> Targets:
         """Targets of one iteration (from 1); ``server``: its own public probabilities, from the second iteration on."""
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Knowledge as a method goes through it, once or again; that there is none is said here, for all methods."""
+
+    knowledge: Iterable[Knowledge]
+
+    def __iter__(self) -> Iterator[Knowledge]:
+        nobody = True
+        for client in self.knowledge:
+            nobody = False
+            yield client
+        if nobody:
+            raise InputError("There is no client to learn from; at least one client's predictions are needed.")
 
 
 Method = Callable[[Iterable[Knowledge], Distillation], Teacher]

@@ -20,9 +20,9 @@ from fedol.data import load
 from fedol.errors import FedolError
 from fedol.experiments import rounds as rounds_module
 from fedol.experiments.cells import ONE_ROUND, ROUNDS
-from fedol.experiments.cost import cost, explanation
+from fedol.experiments.cost import cost, explanation, printed
 from fedol.experiments.progress import Progress, clock
-from fedol.experiments.report import collect, sheets, write
+from fedol.experiments.report import collect, cost_sheet, sheets, write
 from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
@@ -515,7 +515,11 @@ def test_cost_counts_what_is_sent(smoke):
     assert rows["feddf"]["down_bytes_later"] > 0 and rows["fedol"]["down_bytes_later"] is None
     assert rows["fedol"]["server_flops"] == 2 * rows["feddf"]["server_flops"] and rows["fedavg"]["server_flops"] == 0
     assert rows["fedkt"]["client_flops"] > 2 * rows["feddf"]["client_flops"]
-    assert rows["fedol"]["paper_mb"] == 0.38 and rows["fedavg"]["paper_mb"] == 65.14
+    assert (
+        rows["feddf"]["client_flops_later"] > 2 * rows["feddf"]["client_flops"]
+    )  # 20 epochs on feedback after the one
+    assert rows["fedavg"]["client_flops_later"] == rows["fedavg"]["client_flops"]
+    assert rows["fedol"]["client_flops_later"] is None
     trained = [record["seconds"] for record in results(smoke[0])["fedol", 1]["history"]]
     assert rows["fedol"]["server_seconds"] == sum(trained) and rows["fedavg"]["server_seconds"] is not None
     assert rows["fedol"]["seconds_on"] == results(smoke[0])["fedol", 1]["device"]
@@ -539,6 +543,38 @@ def test_cost_from_two_machines_is_one_table(tmp_path):
 
 def test_the_papers_own_figures_are_explained_by_ten_classes():
     assert "0.3815 MiB" in explanation() and "17,075,274" in explanation() and "65.137 MiB" in explanation()
+    assert "neither the downlink nor the feedback of later rounds" in explanation()
+
+
+def test_the_papers_figures_stand_beside_its_own_dataset_and_methods():
+    figures = {method: printed("cifar100", method) for method in ONE_ROUND}
+    assert {method: value for method, value in figures.items() if value} == {
+        **dict.fromkeys(("local", "fedavg"), 65.14),
+        **dict.fromkeys(("feddf", "fedet", "fedkt", "fedol"), 0.38),
+    }
+    assert not any(printed("digits", method) for method in ONE_ROUND)
+
+
+def test_a_cost_table_says_its_units_and_leaves_out_what_it_has_not(smoke):
+    scenario = Scenario(Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config)
+    table = cost(scenario, BenchFolder(smoke[0]))
+    assert not table["explanation"]  # no figure of the paper, and no network so narrow
+    sheet = cost_sheet(table, 1)
+    heads = ["", "up, MB", "down, MB", "down later, MB", "client FLOPs", "client FLOPs later", "server FLOPs"]
+    assert sheet.columns == [*heads, "client s", "server s"]
+    assert next(row for row in sheet.rows if row[0] == "FedOL")[3:6:2] == ["–", "–"]
+    for row in table["rows"]:
+        row["paper_mb"] = printed("cifar100", row["method"])
+        del row["client_flops_later"]  # which tables of before have not
+    assert cost_sheet(table, 1).columns[4:7] == ["paper, MiB", "client FLOPs", "server FLOPs"]
+
+
+def test_cost_says_where_weights_are_the_smaller_upload(tmp_path):
+    narrow = {**TINY, "width": 1, "public": 900, "parameter_model": "mlp"}
+    scenario = Scenario(Spec.from_json({**SMOKE, "settings": narrow, "methods": "local"}).cells()[0].config)
+    table = cost(scenario, BenchFolder(tmp_path))
+    sent = next(row["up_bytes"] for row in table["rows"] if row["method"] == "fedavg")
+    assert f"FedAvg's {sent / 1e6:.3g} MB a round, against 0.036 MB" in table["explanation"]
 
 
 def test_the_flops_of_a_known_network():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from fedol import methods
 from fedol.codecs import DEFAULT
 from fedol.config import configure
 from fedol.data import load
@@ -147,6 +148,22 @@ def test_equal_compute_gives_one_pass_methods_fedols_epochs():
     assert epochs["fedol"] == epochs["fedol-reinit"] == 50
     (fedkt,) = (c for c in spec.cells() if c.method == "fedkt")
     assert fedkt.clients == cell("fedkt", partition="classes:20").clients  # the dear part is not trained again
+
+
+def test_a_new_method_is_kept_by_all_that_it_may_heed(monkeypatch):
+    monkeypatch.setitem(methods.METHODS, "new", methods.METHODS["feddf"])
+    settings = {"tau": 0.5, "rho": 0.3, "rho_step": 0.1, "iterations": 3}
+    matters = {name: cell("new").hash != cell("new", **{name: value}).hash for name, value in settings.items()}
+    assert matters == {"tau": True, "rho": True, "rho_step": True, "iterations": False}
+
+
+def test_a_new_method_that_iterates_has_one_line_more(monkeypatch):
+    monkeypatch.setitem(methods.METHODS, "new", methods.METHODS["fedol"])
+    monkeypatch.setattr("fedol.experiments.cells.ITERATED", iterated := [*methods.ITERATED, "new"])
+    monkeypatch.setattr("fedol.experiments.spec.ITERATED", iterated)
+    assert cell("new").hash != cell("new", iterations=3).hash
+    spec = Spec.from_json({"kind": "one-round", "equal_compute": True, "partitions": "iid", "methods": "new,feddf"})
+    assert [c.config.distillation.recipe.epochs for c in spec.cells()] == [50, 500]
 
 
 def test_rounds_have_fedol_as_one_round():

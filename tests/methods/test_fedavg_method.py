@@ -46,6 +46,15 @@ def test_recalibration_gives_the_statistics_of_the_public_images_and_touches_no_
     assert model[0].momentum == 0.1 and not model.training
 
 
+@pytest.mark.parametrize("count", [252, 501])  # of 250 at a time: two left over, and one
+def test_every_public_image_weighs_the_same_in_a_recalibration(count):
+    public = torch.full((count, 1, 4, 4), 51, dtype=torch.uint8)
+    public[250:] = 255
+    norm = nn.BatchNorm2d(1)
+    recalibrate(norm, public, PLAIN, CPU)
+    assert norm.running_mean.item() == pytest.approx((public.float() / 255).mean().item(), abs=1e-6)
+
+
 def test_fedprox_pulls_towards_the_weights_it_was_sent():
     def distance(mu):
         torch.manual_seed(0)

@@ -140,6 +140,16 @@ def test_mine_ties_go_to_the_earlier_client():
     assert target("mine", [A[0]] * 2, mirrored).soft.numpy() == pytest.approx(np.array([A[0]] * 2), abs=1e-6)
 
 
+@pytest.mark.parametrize("spread", [1, 3, 10])  # of the logits: from unsure to nearly certain
+def test_mine_ties_are_ties_whatever_the_order_of_the_classes(spread):
+    generator = torch.Generator().manual_seed(spread)
+    logits = spread * torch.randn(300, 100, generator=generator)
+    order = torch.stack([torch.randperm(100, generator=generator) for _ in logits])
+    clients = [Knowledge.from_logits(z) for z in (logits, logits.gather(1, order))]
+    soft = methods.find("mine")(clients, Distillation()).targets(1, None).soft
+    assert torch.allclose(soft, clients[0].probabilities(), atol=1e-6)
+
+
 def test_the_two_controls_of_fedol():
     clients, settings = knowledge(A, B, C), Distillation(iterations=3, rho=1.0)
     mixture = methods.find("mixture")(clients, settings).targets(1, None).soft
@@ -152,8 +162,8 @@ def test_the_two_controls_of_fedol():
 
 @pytest.mark.parametrize("name", list(methods.METHODS))
 def test_no_client_is_an_error(name):
-    with pytest.raises(InputError):
-        methods.find(name)([], Distillation()).targets(1, None)
+    with pytest.raises(InputError, match="no client to learn from"):
+        methods.find(name)([], Distillation())
 
 
 @pytest.mark.parametrize("name", list(methods.METHODS))
@@ -164,6 +174,14 @@ def test_knowledge_may_be_a_re_iterable_stream_of_one_client_at_a_time(name):
 
     streamed = methods.find(name)(Stream(), Distillation()).targets(1, None).soft
     assert torch.equal(streamed, methods.find(name)(knowledge(A, B, C), Distillation()).targets(1, None).soft)
+
+
+def test_a_method_that_iterates_must_say_so(monkeypatch):
+    monkeypatch.setitem(methods.METHODS, "new", methods.METHODS["fedol"])
+    with pytest.raises(InputError, match=r"'new' trains its server 10 times, .* must also stand in .*ITERATED"):
+        methods.find("new")(knowledge(A, B), Distillation())
+    monkeypatch.setattr(methods, "ITERATED", [*methods.ITERATED, "new"])
+    assert methods.find("new")(knowledge(A, B), Distillation()).iterations == 10
 
 
 def test_the_documented_way_to_add_a_method_works(monkeypatch):
@@ -179,4 +197,5 @@ def test_the_documented_way_to_add_a_method_works(monkeypatch):
     assert target("geometric", A, B, C).soft.numpy() == pytest.approx(
         expected / expected.sum(1, keepdims=True), abs=1e-6
     )
+    test_no_client_is_an_error("geometric")
     assert "geometric" in methods.names() and methods.title("geometric") == "geometric"

@@ -112,8 +112,8 @@ class Pool:
 
     def prior_free(self) -> Pooled:
         """Targets that assume no prior ("D"): z standardised per client and class, no offsets."""
-        _, standard, _ = self._sums()
-        soft = torch.softmax(standard, 1)
+        _, standard, mixture = self._sums()
+        soft = torch.softmax(tempered(standard, shannon(mixture).mean().item()), 1)
         return Pooled(soft, soft.mean(0))
 
     def _sums(self) -> tuple[Tensor, Tensor, Tensor]:

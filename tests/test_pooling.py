@@ -79,9 +79,10 @@ def test_scores_are_the_formula() -> None:
         assert ratio[0, 0] > 0
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.1], ids=["trained", "hardly"])
 @pytest.mark.parametrize("form", ["pooled", "uniform", "prior_free"])
-def test_targets_are_distributions_as_uncertain_as_the_mixture(form: str) -> None:
-    clients = federation(BALANCED)
+def test_targets_are_distributions_as_uncertain_as_the_mixture(form: str, scale: float) -> None:
+    clients = [torch.log_softmax(scale * one, 1) for one in federation(BALANCED)]
     mixture = Mixture()
     for one in clients:
         mixture.add(one.exp())

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedol.evaluation import summary_statistics
 from fedol.experiments import paper
-from fedol.experiments.summary import SHARED, Result, alike, label, own, rank, table_of, tell_apart
+from fedol.experiments.summary import SHARED, Result, alike, as_the_paper, label, own, rank, table_of, tell_apart
 
 
 def figures(results: Iterable[Result]) -> list[dict[str, Any]]:
@@ -22,11 +22,13 @@ def figures(results: Iterable[Result]) -> list[dict[str, Any]]:
         settings = dict(zip(SHARED, key, strict=True))
         dataset = "" if settings["development"] else key[0]  # the paper's are on the test set
         lines = _lines(drawn, dataset, partition)
-        level = _level([cell for cell in here if cell["method"] == "fedol"], drawn)
+        fedol = [cell for cell in here if cell["method"] == "fedol"]
+        level = _level(fedol, drawn)
         for line in lines:
             means = [point["mean"] for point in line["rounds"]]
             line["passes_fedol"] = first_above(means, level["mean"] if level else None)
-        theirs = paper.rounds(dataset, partition, "fedol")
+        comparable = not fedol or any(as_the_paper(cell["settings"]) for cell in fedol)
+        theirs = paper.rounds(dataset, partition, "fedol") if comparable else None
         panel = {"settings": settings, "partition": partition, "lines": lines}
         panels.append({**panel, "fedol": level, "paper_fedol": theirs and theirs[0]})
     return panels
@@ -44,7 +46,8 @@ def _lines(cells: list[Result], dataset: str, partition: str) -> list[dict[str, 
         line["rounds"] = [summary_statistics(column) for column in zip(*runs, strict=True)]
         line["files"] = [cell["file"] for cell in chosen if "file" in cell]
         line["settings"] = {name: value for name, value in own(group[0]).items() if name != "rounds"}
-        lines.append({**line, "paper": paper.rounds(dataset, partition, settings["method"])})
+        theirs = paper.rounds(dataset, partition, settings["method"]) if as_the_paper(settings) else None
+        lines.append({**line, "paper": theirs})
     tell_apart(lines)
     return lines
 

@@ -80,7 +80,7 @@ def _epochs(settings: dict[str, Any]) -> str:
 
 def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dict[str, Any]:
     method, row = cells[0]["method"], {}
-    comparable = _as_the_paper(cells[0]["settings"])
+    comparable = as_the_paper(cells[0]["settings"])
     for partition in partitions:
         here = [cell for cell in cells if cell["settings"].get("partition", partition) == partition]
         if not here:
@@ -99,7 +99,7 @@ def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dic
     return {"label": label(cells[0]["settings"]), "method": method, "settings": own(cells[0]), "cells": row}
 
 
-def _as_the_paper(settings: dict[str, Any]) -> bool:
+def as_the_paper(settings: dict[str, Any]) -> bool:
     """Whether a server was trained as the paper's were, and not tested on a development split."""
     if settings.get("server_epochs") not in (None, settings.get("epochs")) or settings.get("development"):
         return False

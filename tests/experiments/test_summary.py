@@ -154,6 +154,11 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
     assert panel["fedol"]["mean"] == 0.3 and panel["paper_fedol"] == pytest.approx(0.298)
     assert len(line["paper"]) == 15
     assert _rounds(panel, 1).note.startswith("Test accuracy in %, n = 1 seed. FedOL after its one round: 30.0")
+    for change in ({"iterations": 2}, {"tau": 0.5}):
+        (panel,) = curves.figures([cells[0], result("fedol", 0.3, **{**settings, **change})])
+        assert panel["paper_fedol"] is None
+    longer = result("feddf", 0.4, history=history, rounds=4, server_epochs=500)
+    assert curves.figures([longer])[0]["lines"][0]["paper"] is None
     for cell in cells:
         cell["settings"]["development"] = 5000  # the paper's curves are on the test set
     (panel,) = curves.figures(cells)

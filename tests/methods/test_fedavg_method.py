@@ -46,7 +46,7 @@ def test_recalibration_gives_the_statistics_of_the_public_images_and_touches_no_
     assert model[0].momentum == 0.1 and not model.training
 
 
-@pytest.mark.parametrize("count", [252, 501])  # of 250 at a time: two left over, and one
+@pytest.mark.parametrize("count", [251, 503])  # of 250 at a time: parts of 126 and 125, of 168, 168 and 167
 def test_every_public_image_weighs_the_same_in_a_recalibration(count):
     public = torch.full((count, 1, 4, 4), 51, dtype=torch.uint8)
     public[250:] = 255

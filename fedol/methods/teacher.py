@@ -71,7 +71,10 @@ class Clients:
             nobody = False
             yield client
         if nobody:
-            raise InputError("There is no client to learn from; at least one client's predictions are needed.")
+            raise InputError(
+                "There is no client to learn from; at least one client's predictions are needed, and as some methods "
+                "go through them twice, in a list rather than a generator."
+            )
 
 
 Method = Callable[[Iterable[Knowledge], Distillation], Teacher]

@@ -102,7 +102,11 @@ class Pool:
         """Targets balanced to a class prior that is known, [C] without zeros; as far as clients agree, mixed."""
         logits, _, mixture = self._sums()
         nats = shannon(mixture).mean().item()
-        soft = torch.softmax(tempered(balanced(logits, prior), nats), 1)
+        # In units of spread, scores have no temperature yet. It must come before balancing: on scores that are nearly
+        # flat, a prior that is a little off would move every sample. So they are not to be flat, even where the
+        # mixture is, because its clients have hardly learned or all disagree.
+        sharp = tempered(logits, min(nats, SHARPNESS * math.log(logits.shape[1])))
+        soft = torch.softmax(tempered(balanced(sharp, prior), nats), 1)
         blend = torch.lerp(soft, mixture, self.reliability())
         return Pooled(torch.softmax(tempered(blend.clamp_min(TINY).log(), nats), 1), prior)
 
@@ -117,15 +121,10 @@ class Pool:
         return Pooled(soft, soft.mean(0))
 
     def _sums(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Both pooled scores [N, C], and the λ mixture."""
+        """Both pooled scores [N, C], in units of spread, and the λ mixture."""
         if self._weight is None or self._logits is None or self._standard is None:
             raise InputError("There is nothing to pool; at least one client's predictions are needed.")
-        mixture = self._mixture.mean()
-        # In units of spread, scores have no temperature yet. It must come before balancing: on scores that are nearly
-        # flat, a prior that is a little off would move every sample. So they are not to be flat, even where the
-        # mixture is, because its clients have hardly learned or all disagree.
-        nats = min(shannon(mixture).mean().item(), SHARPNESS * math.log(mixture.shape[1]))
-        return tempered(self._logits / self._weight, nats), tempered(self._standard / self._weight, nats), mixture
+        return self._logits / self._weight, self._standard / self._weight, self._mixture.mean()
 
 
 def balanced(scores: Tensor, prior: Tensor, steps: int = 15) -> Tensor:

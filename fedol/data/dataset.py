@@ -61,6 +61,11 @@ class Dataset:
         parts = [*(fingerprint(array) for array in arrays), *self.classes]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
+    @property
+    def identity(self) -> str:
+        """A name that other data under the same name do not have."""
+        return f"{self.name}@{self.fingerprint[:12]}"
+
     @classmethod
     def from_arrays(
         cls,

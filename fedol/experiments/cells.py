@@ -103,7 +103,7 @@ def identified(config: RunConfig, dataset: Dataset) -> RunConfig:
     """The configuration with the name that its data have in cells."""
     if config.dataset in DATASETS and config.dataset not in OWN:
         return config
-    return replace(config, dataset=f"{dataset.name}@{dataset.fingerprint[:12]}")
+    return replace(config, dataset=dataset.identity)
 
 
 def digest(settings: dict[str, Any]) -> str:

@@ -25,7 +25,6 @@ from fedol.server import ServerModel
 from fedol.watching import watched
 
 MIB = 2**20
-DATASET = "cifar100"  # the paper's
 EXPLANATION = (
     "The paper's 0.38 MB is 5,000 × 10 classes × 8 bytes = {knowledge:.4f} MiB, and its 65.14 MB is a 10-class network "
     "of {parameters:,} parameters × 4 bytes = {weights:.3f} MiB: both are figures for ten classes, while the accuracy "
@@ -59,7 +58,7 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
         row["seconds_on"] = result.get("device")  # where the cell was computed, not where this table is
         row["paper_mb"] = printed(scenario.config.dataset, method)
         rows.append(row)
-    remarks = [explanation()] if scenario.config.dataset == DATASET else []
+    remarks = [explanation()] if scenario.config.dataset == paper.DATASET else []
     remarks += _narrow(rows, scenario)
     table = {"settings": scenario.config.as_json(), "rows": rows, "explanation": " ".join(remarks)}
     table |= provenance(scenario.config.seed, scenario.device)
@@ -123,7 +122,7 @@ def _narrow(rows: list[dict[str, Any]], scenario: Scenario) -> list[str]:
 
 def printed(dataset: str, method: str) -> float | None:
     """The paper's upload, which it calls MB and counts in MiB; None where its cost table has none."""
-    if dataset != DATASET or method not in LISTED:
+    if dataset != paper.DATASET or method not in LISTED:
         return None
     kind = "parameter methods" if method in (LOCAL, *PARAMETER_METHODS) else "knowledge methods"
     return float(paper.numbers()["cost"]["rows"][kind])

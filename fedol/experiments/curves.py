@@ -30,7 +30,8 @@ def figures(results: Iterable[Result]) -> list[dict[str, Any]]:
         comparable = not fedol or any(as_the_paper(cell["settings"]) for cell in fedol)
         theirs = paper.rounds(dataset, partition, "fedol") if comparable else None
         panel = {"settings": settings, "partition": partition, "lines": lines}
-        panels.append({**panel, "fedol": level, "paper_fedol": theirs and theirs[0]})
+        beside = theirs is not None or any(line["paper"] for line in lines)
+        panels.append({**panel, "fedol": level, "paper_fedol": theirs and theirs[0], "beside": beside})
     return panels
 
 

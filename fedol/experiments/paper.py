@@ -9,6 +9,8 @@ from typing import Any
 
 from fedol.methods import title
 
+DATASET = "cifar100"  # all of its numbers are on these images
+
 # The rows of the paper by the names of our methods.
 ROWS = {
     "fedhkt": "FedHKT",
@@ -26,7 +28,7 @@ def numbers() -> dict[str, Any]:
 def one_round(dataset: str, partition: str, method: str) -> tuple[float, float] | None:
     """Mean and standard deviation of a cell of the paper's table, as shares; None where it has none."""
     rows = numbers()["one_round"]["rows"].get(partition.replace(":", "-"), {})
-    found = rows.get(ROWS.get(method)) if dataset == "cifar100" else None
+    found = rows.get(ROWS.get(method)) if dataset == DATASET else None
     return None if found is None else (found[0] / 100, found[1] / 100)
 
 
@@ -34,7 +36,7 @@ def rounds(dataset: str, partition: str, method: str) -> list[float] | None:
     """Accuracy after each round in the paper's figure (FedOL: after its one), as shares."""
     rows = numbers()["rounds"]["rows"].get(partition.replace(":", "-"), {})
     name = "FedOL (one round)" if method == "fedol" else ROWS.get(method)
-    found = rows.get(name) if dataset == "cifar100" else None
+    found = rows.get(name) if dataset == DATASET else None
     if found is None:
         return None
     return [value / 100 for value in (found if isinstance(found, list) else [found])]

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from fedol.config import PRESETS, RunConfig, configure
+from fedol.config import RunConfig, configure
 from fedol.data import Dataset
 from fedol.data.partition import parse
 from fedol.errors import InputError, unknown
+from fedol.experiments import paper
 from fedol.experiments.cells import (
     CONTROLS,
     EQUAL_COMPUTE,
@@ -61,7 +62,7 @@ class Spec:
                 raise unknown("entry of a benchmark", name, known)
         equal = _of(bool, values.get("equal_compute", False), "equal_compute")
         base = configure(preset, overrides=settings)
-        usual = PARTITIONS if base.dataset == PRESETS["paper"]["dataset"] else (base.partition,)
+        usual = PARTITIONS if base.dataset == paper.DATASET else (base.partition,)
         variants = []
         for variant in _of(list, values.get("variants", [{}]), "variants"):
             changes, methods = _variant(variant, values.get("methods", "all"))

@@ -63,7 +63,7 @@ def run(
     """
     own = dataset if isinstance(dataset, Dataset) else None
     if own is not None:
-        settings["dataset"] = f"{own.name}@{own.fingerprint[:12]}"
+        settings["dataset"] = own.identity
     elif dataset is not None:
         settings["dataset"] = dataset
     if config is None:

@@ -36,7 +36,7 @@ def bench_view(folder: Path) -> dict[str, Any]:
         "name": folder.resolve().name,
         "tables": tables,
         "panels": panels,
-        "beside": any(table["beside"] for table in tables) or any(panel["paper_fedol"] for panel in panels),
+        "beside": any(table["beside"] for table in tables) or any(panel["beside"] for panel in panels),
         "costs": [cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)],
         "cells": len(results),
         "runs": runs,

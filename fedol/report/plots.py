@@ -88,6 +88,6 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
         axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.25
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
-    if any(panel["paper_fedol"] for panel in panels):  # where it has curves, it has FedOL's level
+    if any(panel["beside"] for panel in panels):
         figure.supxlabel("solid: ours; dotted: the paper's", size=8)
     save(figure, path)

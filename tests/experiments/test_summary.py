@@ -178,8 +178,12 @@ def test_the_figure_shows_the_spread_over_seeds_and_names_the_paper_only_where_i
     monkeypatch.setattr(plots, "save", lambda figure, path: figures.append(figure))
     for panels in (curves.figures(cells()), curves.figures(cells(dataset="digits"))):
         plots.rounds_figure(panels, tmp_path / "rounds.png")
+    other = result("fedol", 0.3, server_epochs=50, iterations=2, tau=0.2, rho=0.1, rho_step=0.05)
+    alone = curves.figures([*(cell for cell in cells() if cell["method"] != "fedol"), other])
+    assert alone[0]["paper_fedol"] is None  # not this FedOL's, but the baselines' curves are drawn
+    plots.rounds_figure(alone, tmp_path / "rounds.png")
     captions = [figure.get_supxlabel() for figure in figures]
-    assert captions == ["solid: ours; dotted: the paper's", ""]
+    assert captions == ["solid: ours; dotted: the paper's", "", "solid: ours; dotted: the paper's"]
     axes = figures[1].axes[0]
     (band,), (level,) = axes.collections, axes.patches
     curve, line = band.get_datalim(axes.transData).intervaly, level.get_bbox().intervaly

@@ -42,7 +42,7 @@ def on_ray(cpus: float = 1.0, gpus: float = 0.0) -> Engine:
 
     def engine(scheme: Scheme, clients: Sequence[int], folder: RunFolder, on_epoch: OnEpoch) -> list[str]:
         here = scheme.scenario
-        if here.config.dataset == f"{here.dataset.name}@{here.dataset.fingerprint[:12]}":
+        if here.config.dataset == here.dataset.identity:
             raise InputError("A dataset made in Python cannot travel to other processes; save it as an .npz file.")
         return _simulate(_job(scheme, clients), clients, folder, cpus, gpus) if clients else []
 

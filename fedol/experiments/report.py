@@ -169,7 +169,8 @@ def _rounds(panel: dict[str, Any], number: int) -> Sheet:
         rows.append([name, *ours, *[""] * (length - len(ours)), passes])
         if line["paper"]:
             curve = [f"{100 * value:.1f}" for value in line["paper"][:length]]
-            passes = str(curves.first_above(line["paper"], panel["paper_fedol"]) or "never")
+            their = panel["paper_fedol"]
+            passes = str(curves.first_above(line["paper"], their) or "never") if their else ""
             rows.append([f"{title(line['method'])}, paper", *curve, *[""] * (length - len(curve)), passes])
     level = f"FedOL after its one round: {_spread(panel['fedol'])} %" if panel["fedol"] else "FedOL: not run"
     theirs = f", in the paper {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else "."

@@ -157,6 +157,7 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
     for change in ({"iterations": 2}, {"tau": 0.5}):
         (panel,) = curves.figures([cells[0], result("fedol", 0.3, **{**settings, **change})])
         assert panel["paper_fedol"] is None
+        assert _rounds(panel, 1).rows[1][-1] == ""  # the paper's FedAvg passes a FedOL that is not shown here
     longer = result("feddf", 0.4, history=history, rounds=4, server_epochs=500)
     assert curves.figures([longer])[0]["lines"][0]["paper"] is None
     for cell in cells:

@@ -10,7 +10,8 @@ import numpy as np
 from fedol.errors import FedolError
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
+def blank(width: float, height: float) -> Any:
+    """An empty figure, in inches."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
         raise FedolError("Plots need matplotlib: pip install 'fedol[plot]'.") from None
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.add_subplot()
+    return figure
 
 
 def save(figure: Any, path: Path) -> None:
@@ -36,7 +37,8 @@ def save(figure: Any, path: Path) -> None:
 def partition_heat_map(counts: np.ndarray, classes: tuple[str, ...], title: str, path: Path) -> None:
     """Client × class heat map of the private data."""
     clients, width = counts.shape
-    figure, axes = _figure(min(16.0, 3 + 0.32 * width), min(12.0, 1.8 + 0.32 * clients))
+    figure = blank(min(16.0, 3 + 0.32 * width), min(12.0, 1.8 + 0.32 * clients))
+    axes = figure.add_subplot()
     shown = np.ma.masked_equal(counts, 0)  # a class that a client does not hold stays white
     image = axes.imshow(shown, aspect="auto", cmap="viridis_r", interpolation="nearest", vmin=0)
     axes.set(title=title, xlabel="class", ylabel="client")
@@ -64,8 +66,7 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
 
     The bands are the standard deviation over seeds.
     """
-    figure, first = _figure(5.2 * len(panels), 4.2)
-    first.remove()
+    figure = blank(5.2 * len(panels), 4.2)
     for number, panel in enumerate(panels, 1):
         axes = figure.add_subplot(1, len(panels), number)
         for line in panel["lines"]:

@@ -1,7 +1,7 @@
 """What each part of the pooling is worth: the target's accuracy on the public set without it, or with another choice.
 
     python benchmarks/pooling_ablation.py --json FILE
-    python benchmarks/pooling_ablation.py --bench results/dev64 --spec results/specs/9-dev64.json --data-dir DATA
+    python benchmarks/pooling_ablation.py --bench DIR --spec results/specs/9-dev64-average.json --data-dir DATA
 
 The federations are those of ``pooling.py``, and with ``--bench`` also the uploads that a benchmark has left. Shown are
 differences to the whole pooling, mean ± standard deviation over the federations; labels only score. The pooling is

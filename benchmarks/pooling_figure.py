@@ -11,11 +11,13 @@ import argparse
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from _record import ROOT, script
 
-from fedol.config import configure
+from fedol.config import RunConfig, configure
+from fedol.errors import FedolError
 from fedol.evaluation import summary_statistics
 from fedol.experiments.store import BenchFolder
 from fedol.report import plots
@@ -26,12 +28,14 @@ PARTITIONS = {
     "classes:30": "30 classes",
     "classes:20": "20 classes",
 }
-WITHOUT: dict[str, dict[str, Any]] = {  # what a row of results/dev64 has instead of `best`'s
-    "cutmix": {"patch": "none"},
-    "server 200 epochs (100)": {"server_epochs": 100},
-    "average of weights": {"average": 0.0},
+CHANGES: dict[str, dict[str, Any]] = {  # what a row of results/dev64 has instead of `best`'s
+    "no cutmix": {"patch": "none"},
+    "half of the server's epochs": {"server_epochs": 100},
+    "no average of weights": {"average": 0.0},
 }
-LEFT_OUT = {"average": 0.0, "weight_decay": 0.0, "patch": "none", "schedule": "constant"}  # in a cell's settings
+PLAIN = {name: getattr(RunConfig(), name) for name in ("average", "weight_decay", "patch", "schedule")}  # cells omit it
+BEST = {name: getattr(configure("best"), name) for name in PLAIN}
+DEVELOPED = ("dirichlet:0.05", "classes:20")
 Row = tuple[str, list[float]]
 
 
@@ -42,12 +46,15 @@ def above(first: dict[Any, float], second: dict[Any, float]) -> dict[Any, float]
 
 def accuracies(folder: str, **wanted: Any) -> dict[tuple[str, int], float]:
     """By partition and seed, of a folder's cells with these settings."""
-    cells = BenchFolder(ROOT / "results" / folder).results()
-    return {
-        (cell["settings"]["partition"], cell["settings"]["seed"]): cell["accuracy"]
-        for cell in cells
-        if all({**LEFT_OUT, **cell["settings"]}.get(name) == value for name, value in wanted.items())
-    }
+    found: dict[tuple[str, int], float] = {}
+    for cell in BenchFolder(ROOT / "results" / folder).results():
+        settings = {**PLAIN, **cell["settings"]}
+        if all(settings.get(name) == value for name, value in wanted.items()):
+            key = settings["partition"], settings["seed"]
+            if key in found:
+                raise FedolError(f"Two cells of {folder or 'results'} answer to {wanted} with {key}.")
+            found[key] = cell["accuracy"]
+    return found
 
 
 def fedol_plus() -> list[Row]:
@@ -58,21 +65,20 @@ def fedol_plus() -> list[Row]:
 
 
 def parts(scenario: str) -> list[Row]:
-    """What a part of the pool is worth: a value for each federation."""
+    """The pool with a part left out or changed, points above the whole: a value for each federation."""
     record = json.loads((ROOT / "benchmarks/results/pooling-ablation.json").read_text())
     return [(r["variant"], r["values"]) for r in record["results"] if r["scenario"] == scenario]
 
 
 def recipe() -> list[Row]:
-    """What `best` loses without an ingredient, on held-out images: a value for each seed, the mean of partitions."""
-    settings = configure("best")
-    best = {name: getattr(settings, name) for name in ("method", "epochs", "server_epochs", *LEFT_OUT)}
+    """`best` with an ingredient left out, points above the whole: a value for each seed, the mean of its partitions."""
+    best = {**BEST, "method": "pooled", "epochs": 100, "server_epochs": 200}
     whole = accuracies("dev64", **best)
     rows = []
-    for name, change in WITHOUT.items():
-        lost = above(accuracies("dev64", **{**best, **change}), whole)
-        seeds = sorted({seed for _, seed in lost})
-        rows.append((name, [sum(v for (_, s), v in lost.items() if s == seed) / 2 for seed in seeds]))
+    for name, change in CHANGES.items():
+        points = above(accuracies("dev64", **{**best, **change}), whole)
+        seeds = sorted({seed for _, seed in points})
+        rows.append((name, [mean(points[partition, seed] for partition in DEVELOPED) for seed in seeds]))
     return rows
 
 
@@ -93,17 +99,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, help="a name that ends in .svg or .png")
     options = parser.parse_args()
-    figure = plots.blank(11.5, 4.2)
+    figure = plots.blank(11.5, 4.6)
     servers, pool, best = fedol_plus(), parts("balanced"), recipe()
     panels = [
         (f"FedOL+ above FedOL\n(test, paper's preset, n = {len(servers[0][1])} seeds)", [(servers, "", "C0", 0.0)]),
-        (f"The pool without a part\n(accuracy of targets, n = {len(pool[0][1])} federations)",
-         [(pool, "balanced", "C0", -0.15), (parts("1:50 tail"), "1:50 tail", "C1", 0.15)]),
-        (f"`best` without an ingredient\n(held-out images, n = {len(best[0][1])} seeds)", [(best, "", "C0", 0.0)]),
+        (f"The pool, a part left out or changed\n(accuracy of targets, n = {len(pool[0][1])} federations)",
+         [(pool, "balanced", "C0", -0.22), (parts("1:50 tail"), "1:50 tail", "C1", 0.0),
+          (parts("noise"), "a client of noise", "C2", 0.22)]),
+        (f"`best` without an ingredient\n(held-out, two partitions, n = {len(best[0][1])} seeds)",
+         [(best, "", "C0", 0.0)]),
     ]  # fmt: skip
-    widths = figure.add_gridspec(1, 3, width_ratios=(1, 1.3, 1))
+    grid = figure.add_gridspec(1, 3, width_ratios=(1, 1.4, 1))
     for number, (title, series) in enumerate(panels):
-        axes = figure.add_subplot(widths[number])
+        axes = figure.add_subplot(grid[number])
         for rows, label, colour, shift in series:
             draw(axes, rows, label, colour, shift)
         axes.axvline(0, color="0.6", linewidth=0.8, zorder=0)

@@ -1,4 +1,4 @@
-"""How far clients name the same classes, beyond chance: Cohen's κ over all pairs, client by client."""
+"""How far clients name the same classes, beyond chance: Fleiss' κ over all pairs, client by client."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Pool:
         return self.balanced_to(estimate_prior(standard, mixture))
 
     def uniform(self) -> Pooled:
-        """Targets balanced to a uniform prior ("A"): better where the public set is known to be balanced."""
+        """Targets balanced to a uniform prior: better where the public set is known to be balanced."""
         logits, _, _ = self._sums()
         return self.balanced_to(torch.full_like(logits[0], 1 / logits.shape[1]))
 

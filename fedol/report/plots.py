@@ -11,7 +11,7 @@ from fedol.errors import FedolError
 
 
 def blank(width: float, height: float) -> Any:
-    """An empty figure, in inches."""
+    """An empty figure of so many inches."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -83,7 +83,10 @@ class RunConfig(Settings):
         for name, kind in _NUMBERS.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, kind):
-                raise InputError(f"The setting '{name}' must be a number, but is {value!r}.")
+                what = "a number" if kind is REAL else "a whole number"
+                raise InputError(f"The setting '{name}' must be {what}, but is {value!r}.")
+            if kind is REAL:
+                object.__setattr__(self, name, float(value))  # 1 and 1.0 are one configuration
         for name in _WORDS:
             if not isinstance(getattr(self, name), str) and not (name == "data_dir" and self.data_dir is None):
                 raise InputError(f"The setting '{name}' must be text, but is {getattr(self, name)!r}.")
@@ -138,10 +141,11 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
 
 UNDEFENDED = (LOCAL, "fedkt", *PARAMETER_METHODS)  # methods in which the server hears no predictions
 _WORDS = ("dataset", "data_dir", "partition", "codec", "method", "defence", "schedule", "patch", "device")
+REAL = int | float
 _NUMBERS: dict[str, Any] = {
     **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "development", "seed"), int),
     "server_epochs": int | None,
-    **dict.fromkeys(("tau", "rho", "rho_step", "mu", "lr", "average", "weight_decay"), int | float),
+    **dict.fromkeys(("tau", "rho", "rho_step", "mu", "lr", "average", "weight_decay"), REAL),
 }
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -98,11 +98,13 @@ def _wanted(method: str, settings: dict[str, Any]) -> Distillation:
     words = ("augment", "schedule", "patch")  # which the recipe checks itself
     training = "epochs", "batch_size", "lr", "average", "weight_decay", *words
     voting = "iterations", "tau", "rho", "rho_step"
+    whole = "epochs", "batch_size", "iterations"
     for name, value in settings.items():
         if name not in (*training, *voting):
             raise unknown("setting", name, (*training, *voting))
-        if name not in words and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise InputError(f"The setting '{name}' must be a number, but is {value!r}.")
+        kind, what = (int, "a whole number") if name in whole else (int | float, "a number")
+        if name not in words and (isinstance(value, bool) or not isinstance(value, kind)):
+            raise InputError(f"The setting '{name}' must be {what}, but is {value!r}.")
     recipe = Recipe(**{name: settings[name] for name in training if name in settings})
     return Distillation(method=method, recipe=recipe, **{name: settings[name] for name in voting if name in settings})
 

@@ -14,6 +14,10 @@ class InputError(FedolError, ValueError):
     """A value handed to FedOL is not what it must be."""
 
 
+class MissingExtra(FedolError):
+    """Something needs a package that is not installed; whoever can do without it may go on."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a name that is not in a registry, with the nearest known name."""
     names = sorted(known)

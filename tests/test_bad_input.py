@@ -121,6 +121,8 @@ def test_rho_outside_its_range(rho: float) -> None:
         (list(UNIFORM), {"epochs": -2}, "epochs must be at least 1"),
         (list(UNIFORM), {"epoch": 2}, "no setting 'epoch'; did you mean 'epochs'"),
         (list(UNIFORM), {"tau": "much"}, "'tau' must be a number, but is 'much'"),
+        (list(UNIFORM), {"epochs": 1.5}, "'epochs' must be a whole number, but is 1.5"),
+        (list(UNIFORM), {"iterations": 1.5}, "'iterations' must be a whole number, but is 1.5"),
         (list(UNIFORM), {"method": "fedoll"}, "no method 'fedoll'; did you mean 'fedol'"),
         (list(UNIFORM), {"model": "resnet57"}, "no model 'resnet57'.*nearest is 'resnet56'"),
         (list(UNIFORM), {"device": "tpu"}, "no device 'tpu'; use auto, cpu, cuda or mps"),
@@ -193,7 +195,7 @@ def test_a_wrong_setting_is_refused_before_anything_is_trained(
 
 def test_a_client_that_would_be_empty(folder: Path) -> None:
     with pytest.raises(
-        InputError, match=r"left a client with \d samples or fewer .* use a larger alpha, fewer clients"
+        InputError, match=r"left a client with \d samples or fewer .* use a larger alpha or fewer clients"
     ):
         fedol.run(out=folder, partition="dirichlet:0.001", clients=30)
 
@@ -212,9 +214,9 @@ def test_a_device_that_is_not_here(folder: Path) -> None:
         ("\x00", "settings.toml cannot be read"),
         ("epocs = 3", "no setting 'epocs'; did you mean 'epochs'"),
         ("[training]\nepochs = 3", "no setting 'training'"),
-        ("epochs = 'three'", "'epochs' must be a number, but is 'three'"),
-        ("epochs = 2.5", "'epochs' must be a number, but is 2.5"),
-        ("epochs = true", "'epochs' must be a number, but is True"),
+        ("epochs = 'three'", "'epochs' must be a whole number, but is 'three'"),
+        ("epochs = 2.5", "'epochs' must be a whole number, but is 2.5"),
+        ("epochs = true", "'epochs' must be a whole number, but is True"),
         ("dataset = 5", "'dataset' must be text, but is 5"),
         ("data-dir = 5", "'data_dir' must be text, but is 5"),
         ("partition = ['iid']", "'partition' must be text"),

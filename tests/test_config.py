@@ -98,7 +98,7 @@ def test_quick_and_paper_train_as_the_paper_does() -> None:
         ({"schedule": "cosin"}, "cosine"),
         ({"patch": 3}, "'patch' must be text"),
         ({"average": 1.5}, "average must lie in"),
-        ({"development": 0.5}, "'development' must be a number"),
+        ({"development": 0.5}, "'development' must be a whole number"),
     ],
 )
 def test_wrong_training_settings_are_refused(settings: dict[str, object], sentence: str) -> None:

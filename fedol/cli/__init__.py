@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import click
 import typer
@@ -66,6 +66,11 @@ def _together() -> None:
             app()
 
 
+def _refuse(sentence: str) -> NoReturn:
+    Console(stderr=True).print(Text.assemble(("Error:", "bold red"), f" {sentence}"), soft_wrap=True)
+    sys.exit(2)
+
+
 def main() -> None:
     """Entry point: an error that a user can mend is one sentence and exit code 2, never a traceback."""
     try:
@@ -74,8 +79,9 @@ def main() -> None:
         else:
             app()
     except FedolError as error:
-        Console(stderr=True).print(Text.assemble(("Error:", "bold red"), f" {error}"), soft_wrap=True)
-        sys.exit(2)
+        _refuse(str(error))
+    except PermissionError as error:
+        _refuse(f"{error.filename} cannot be opened; you lack the permission, so choose another folder or ask for it.")
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != 130:  # typer turns an interrupt into an exit with this code
             raise

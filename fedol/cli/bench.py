@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from fedol.cli.options import Clients, DataDir, Dataset, Json, Public, Quiet, given
+from fedol.errors import MissingExtra
 
 bench = typer.Typer(
     help="The paper's comparison: every method under the same conditions; cached, resumable, mergeable.",
@@ -205,7 +207,7 @@ def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")],
     """
     _report(out, as_json)
     if not as_json:
-        Console().print(f"Written to {out / 'report'}.", highlight=False)
+        Console().print(f"Written to {out / 'report'}.", markup=False, highlight=False)
     _page(out, quiet=as_json)
 
 
@@ -259,13 +261,13 @@ def _run(
     elif not quiet:
         other = f"; another process works on {summary['elsewhere']}" if summary["elsewhere"] else ""
         said = f"{summary['finished']} of {summary['cells']} cells are finished in {out}{other}."
-        Console().print(said, highlight=False)
+        Console().print(said, markup=False, highlight=False)
     if summary["finished"]:
         if not (quiet or as_json):
             _report(out)
         _page(out, quiet or as_json)
     for failure in summary["failed"]:
-        Console(stderr=True).print(f"[bold red]Failed:[/] {failure}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(Text.assemble(("Failed:", "bold red"), f" {failure}"), soft_wrap=True)
     sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
 
 
@@ -280,8 +282,11 @@ def _report(out: Path, as_json: bool = False) -> None:
         print(json.dumps(numbers, indent=1))
     else:
         _print(sheets(numbers))
-    with LiveProgress(quiet=as_json):
-        write(out, numbers)
+    try:
+        with LiveProgress(quiet=as_json):
+            write(out, numbers)
+    except MissingExtra as error:  # of the figure, which is drawn last
+        Console(stderr=True).print(f"The figure is not drawn. {error}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _page(out: Path, quiet: bool = False) -> None:
@@ -290,7 +295,7 @@ def _page(out: Path, quiet: bool = False) -> None:
 
     path = write_report(out)
     if not quiet:
-        Console().print(f"Report: {path}", highlight=False, soft_wrap=True)
+        Console().print(f"Report: {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _print(sheets: Any) -> None:

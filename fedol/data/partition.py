@@ -33,6 +33,7 @@ def partition(
     ``iid``              a random even division
     """
     kind, value = parse(spec)
+    spec = canonical(spec)
     labels = np.asarray(labels)
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise InputError(f"The labels to partition must be a list of integers, not {labels.dtype} {labels.shape}.")
@@ -43,7 +44,7 @@ def partition(
     if len(labels) < clients * min_size:
         raise InputError(
             f"{len(labels):,} private samples are too few for {clients:,} clients with at least {min_size} each; "
-            "use fewer clients, fewer public samples or a smaller min_size."
+            "use fewer clients or fewer public samples."
         )
     rng = numpy_generator(seed, "partition", spec)
     if kind == "iid":
@@ -57,7 +58,7 @@ def partition(
     if smallest < min_size:
         raise InputError(
             f"{spec} leaves a client with {smallest} samples (minimum {min_size}); "
-            "use more classes per client, fewer clients or a smaller min_size."
+            "use more classes per client or fewer clients."
         )
     return _deal(labels, counts, rng)
 
@@ -82,6 +83,12 @@ def parse(spec: str) -> tuple[str, float]:
     raise unknown("partition", spec, [f"dirichlet:{text}", f"classes:{text}", "iid"] if text else ACCEPTED)
 
 
+def canonical(spec: str) -> str:
+    """One spelling for one partition: ``dirichlet:1.0`` is ``dirichlet:1``, and deals the same."""
+    kind, value = parse(spec)
+    return kind if kind == "iid" else f"{kind}:{value:.15g}"
+
+
 def _dirichlet(sizes: Counts, alpha: float, clients: int, min_size: int, rng: np.random.Generator) -> Counts:
     """Counts [classes, clients] by Dirichlet proportions, redrawn until every client has ``min_size`` samples."""
     best = 0
@@ -97,7 +104,7 @@ def _dirichlet(sizes: Counts, alpha: float, clients: int, min_size: int, rng: np
         best = max(best, smallest)
     raise InputError(
         f"dirichlet:{alpha:g} left a client with {best} samples or fewer (minimum {min_size}) in each of {DRAWS} "
-        "draws; use a larger alpha, fewer clients or a smaller min_size."
+        "draws; use a larger alpha or fewer clients."
     )
 
 

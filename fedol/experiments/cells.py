@@ -2,7 +2,7 @@
 
 Only the settings that a method depends on enter the hash, so cells that must be equal are one cell: FedDF does not
 know τ, the ceiling knows no partition. A setting that is added later and switched off changes no hash.
-A dataset of FedOL's is named; one of yours is a file that may change, so its fingerprint is part of its name.
+A dataset or model of FedOL's is named; one of yours is a file that may change, so its fingerprint is part of its name.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from fedol.config import RunConfig
 from fedol.data import DATASETS, Dataset
 from fedol.methods import ITERATED, LOCAL, METHODS, ONE_PASS, PARAMETER_METHODS
+from fedol.models import identity
 
 ENSEMBLE = "ensemble"  # the clients themselves, pooled on the test set; no server is trained
 CEILING = "ceiling"  # a server trained on the true labels of the public set: what no method here may see
@@ -47,8 +48,9 @@ class Cell:
     ) -> Cell:
         """The cell of a method; ``config`` becomes the method's own."""
         method = SAME.get(method, method)
-        base = LOCAL if method in CONTROLS else method
-        return cls(method, replace(config, method=base), rounds, feedback_epochs, feedback)
+        control = {"method": LOCAL, "defence": OFF["defence"]}  # which hears nobody
+        own = replace(config, **(control if method in CONTROLS else {"method": method}))
+        return cls(method, own, rounds, feedback_epochs, feedback)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -57,7 +59,7 @@ class Cell:
         found |= _data(self.config) if self.method == CEILING else self.client_settings
         plan = self.config.distillation
         if self.method in METHODS or self.method == CEILING:
-            found |= {"server_model": _names(self.config)["server_model"], "server_epochs": plan.recipe.epochs}
+            found |= {"server_model": identity(self.config.server_model), "server_epochs": plan.recipe.epochs}
             found |= _switched_on(self.config, "patch", "average", "weight_decay", "defence")
         if self.method in ITERATED:
             found["iterations"] = plan.iterations
@@ -79,7 +81,8 @@ class Cell:
         kind = (
             "weights" if self.method in PARAMETER_METHODS else "students" if self.method == "fedkt" else "predictions"
         )
-        models = [_names(config)["parameter_model"]] if kind == "weights" else _names(config)["client_models"]
+        specs = (config.parameter_model,) if kind == "weights" else config.client_models
+        models = [identity(spec) for spec in specs]
         found = {**_data(config), "partition": config.partition, "clients": config.clients, "epochs": config.epochs}
         found |= {"sends": kind, "client_models": models}
         if kind == "predictions":
@@ -119,7 +122,3 @@ def _data(config: RunConfig) -> dict[str, Any]:
 def _switched_on(config: RunConfig, *names: str) -> dict[str, Any]:
     """Those that are not off, so that the hashes of results from before they existed still hold."""
     return {name: getattr(config, name) for name in names if getattr(config, name) != OFF[name]}
-
-
-def _names(config: RunConfig) -> dict[str, Any]:
-    return config.as_json()

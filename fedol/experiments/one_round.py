@@ -120,4 +120,10 @@ def _clients_alone(cell: Cell, scenario: Scenario, folder: BenchFolder) -> Resul
 
 
 def _clients(cell: Cell, folder: BenchFolder) -> Result:
-    return {"clients": [read_json(folder.record(cell.clients, k)) for k in range(cell.config.clients)]}
+    records = []
+    for path in (folder.record(cell.clients, k) for k in range(cell.config.clients)):
+        record = read_json(path)
+        if not isinstance(record, dict) or "accuracy" not in record:
+            raise FedolError(f"{path} is no record of a client.")
+        records.append(record)
+    return {"clients": records}

@@ -38,7 +38,7 @@ class Plan:
             "rows": [label(cell.settings) for cell in self.cells],
             "clients": self.clients,
             "flops": self.total,
-            "seconds": self.total / speed,
+            "seconds": self.total / speed if speed else 0.0,  # of a model in which torch counts nothing
         }
 
 

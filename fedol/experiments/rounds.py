@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from fedol.errors import FedolError
 from fedol.experiments.cells import TEACHER, Cell
@@ -27,6 +28,8 @@ from fedol.methods import FEEDBACK, everywhere
 from fedol.server import ServerModel, load
 from fedol.training import OnEpoch, Process, drive
 
+T = TypeVar("T")
+
 
 class Course:
     """One cell on its way through the rounds. Every finished round is a folder, its history written last."""
@@ -35,8 +38,9 @@ class Course:
         self.cell, self._folder = cell, folder
         self._scheme = schemes.of(scenario.under(cell.config))
         self._scenario = self._scheme.scenario
-        finished = sorted(folder.rounds(cell).glob("*/history.json"))
-        self.history: list[Result] = read_json(finished[-1]) if finished else []
+        finished = folder.rounds(cell).glob("*/history.json")
+        last = max(finished, key=lambda path: int(path.parent.name), default=None)
+        self.history: list[Result] = read_json(last) if last else []
 
     @property
     def round(self) -> int:
@@ -112,26 +116,47 @@ def run(
     cells: Sequence[tuple[Cell, Scenario]], folder: BenchFolder, on_epoch: OnEpoch, deadline: float | None = None
 ) -> Iterator[tuple[Cell, Result | FedolError]]:
     """Yield each cell's result when its last round is finished; no round begins that would end after the deadline."""
-    courses, took = [Course(cell, scenario, folder) for cell, scenario in cells], 0.0
+    courses, took = [], 0.0
+    for cell, scenario in cells:
+        try:
+            courses.append(Course(cell, scenario, folder))
+        except FedolError as error:
+            yield cell, error
     while courses and (deadline is None or time.monotonic() + took < deadline):
         began, device = time.monotonic(), cells[0][1].device
         failed: dict[Course, FedolError] = {}
-        parts = [(course, k, guarded(part)) for course in courses for k, part in course.clients()]
+        parts = [
+            (course, k, guarded(part))
+            for course, clients in _begun(courses, lambda course: list(course.clients()), failed)
+            for k, part in clients
+        ]
         for position, client in drive([part for _, _, part in parts], device, on_epoch):
             course, k, _ = parts[position]
             if isinstance(client, FedolError):
                 failed[course] = client
             else:
                 course.heard(k, client)
-        going = [course for course in courses if course not in failed]
-        for position, server in drive([guarded(course.server()) for course in going], device, on_epoch):
+        going = list(_begun([course for course in courses if course not in failed], Course.server, failed))
+        for position, server in drive([guarded(part) for _, part in going], device, on_epoch):
+            course = going[position][0]
             if isinstance(server, FedolError):
-                failed[going[position]] = server
+                failed[course] = server
             else:
-                going[position].finish(server)
+                course.finish(server)
         yield from ((course.cell, error) for course, error in failed.items())
-        courses = [course for course in going if course not in failed]
+        courses = [course for course, _ in going if course not in failed]
         for course in [course for course in courses if course.over]:
             yield course.cell, {"accuracy": course.history[-1]["accuracy"], "history": course.history}
             courses.remove(course)
         took = time.monotonic() - began
+
+
+def _begun(
+    courses: Sequence[Course], begin: Callable[[Course], T], failed: dict[Course, FedolError]
+) -> Iterator[tuple[Course, T]]:
+    """What each course begins with; one whose files cannot be read has failed, and stops no other."""
+    for course in courses:
+        try:
+            yield course, begin(course)
+        except FedolError as error:
+            failed[course] = error

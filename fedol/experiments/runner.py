@@ -120,7 +120,7 @@ class Bench:
         if known is not None:
             return known
         here, size = self._scenario, self.spec.config.batch_size
-        images = here.public[: 4 * size]
+        images = here.public[torch.arange(4 * size) % len(here.public)]  # of few images the same again
         classes = torch.zeros(len(images), dtype=torch.long)
         normalise = here.server.normalise
         job = Job("speed", here.server.build(), images, classes, normalise, Recipe(1, size), alone=True)
@@ -143,7 +143,7 @@ class Bench:
         for results in (done, rounds.run(several, self.folder, progress.epoch, progress.deadline)):
             for cell, result in results:
                 if isinstance(result, FedolError):
-                    errors.append(f"{label(cell.settings)}: {result}")
+                    errors.append(f"{label(cell.settings)}: {result}{self._cure(result)}")
                 else:
                     self._finish(cell, result, progress)
         widths = {cell.config.width for cell, _ in ready}
@@ -151,6 +151,11 @@ class Bench:
             total, elapsed = sum(group.total for group in batch), time.monotonic() - started
             self.folder.time(batch[0].cells[0].hash, device_name(self.device), widths.pop(), total, elapsed)
         return errors
+
+    def _cure(self, error: FedolError) -> str:
+        """What helps where a file that we keep is damaged."""
+        ours = (str(self.folder.path / name) for name in ("clients", "servers", "rounds"))
+        return " Remove that file, and the same command makes it again." if any(p in str(error) for p in ours) else ""
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:
         """Write the result, then drop what only served to continue."""

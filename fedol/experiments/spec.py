@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from fedol.config import RunConfig, configure
 from fedol.data import Dataset
-from fedol.data.partition import parse
+from fedol.data.partition import canonical
 from fedol.errors import InputError, unknown
 from fedol.experiments import paper
 from fedol.experiments.cells import (
@@ -29,6 +29,7 @@ T = TypeVar("T")
 KINDS = ("one-round", "rounds")
 PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # the paper's, of a hundred classes
 DATA = ("dataset", "data_dir", "public", "clients", "development", "partition", "seed", "device")  # all variants share
+INSTEAD = {"partition": "partitions", "method": "methods", "seed": "seeds"}
 JSON = {dict: "a JSON object", list: "a list", int: "a whole number", bool: "true or false"}
 
 
@@ -61,6 +62,9 @@ class Spec:
             if name not in known:
                 raise unknown("entry of a benchmark", name, known)
         equal = _of(bool, values.get("equal_compute", False), "equal_compute")
+        for name, instead in INSTEAD.items():
+            if name in settings:
+                raise InputError(f"A benchmark has '{instead}' beside its settings, instead of '{name}' among them.")
         base = configure(preset, overrides=settings)
         usual = PARTITIONS if base.dataset == paper.DATASET else (base.partition,)
         variants = []
@@ -71,15 +75,13 @@ class Spec:
         spec = cls(
             kind,
             tuple(variants),
-            partitions=tuple(_listed(values.get("partitions", usual))),
+            partitions=tuple(dict.fromkeys(map(canonical, _listed(values.get("partitions", usual))))),
             seeds=tuple(_seeds(values.get("seeds", 1))),
             rounds=_of(int, values.get("rounds", 15), "rounds"),
             feedback_epochs=_of(int, values.get("feedback_epochs", 20), "feedback_epochs"),
             feedback=str(values.get("feedback", SERVER)),
             equal_compute=equal,
         )
-        for partition in spec.partitions:
-            parse(partition)
         if not (spec.partitions and spec.seeds and spec.cells()):
             raise InputError("There is nothing to compute: a benchmark needs at least one partition, method and seed.")
         spec._refuse_repetition()

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from fedol.config import configure
 from fedol.evaluation import summary_statistics
 from fedol.experiments import paper
 from fedol.experiments.cells import CEILING, ENSEMBLE, OFF, ONE_ROUND, Cell
@@ -19,6 +20,7 @@ Result = dict[str, Any]
 # one of its own where there is none.
 SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", "augment", "schedule", "development")
 DEFAULTS, FEEDBACK_EPOCHS = Distillation(), Cell.feedback_epochs
+SWITCHES = ("patch", "average", "weight_decay", "defence")  # of a server; the paper's has none of them on
 ANY = "any partition"  # the column of a table that has no clients
 ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
 
@@ -70,6 +72,7 @@ def label(settings: dict[str, Any]) -> str:
     details += [str(settings["patch"])] if "patch" in settings else []
     details += [f"averaged at {settings['average']:g}"] if "average" in settings else []
     details += [f"weight decay {settings['weight_decay']:g}"] if "weight_decay" in settings else []
+    details += [f"defence {settings['defence']}"] if "defence" in settings else []
     return names.get(method, title(method)) + (f" ({', '.join(details)})" if details else "")
 
 
@@ -100,11 +103,19 @@ def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dic
 
 
 def as_the_paper(settings: dict[str, Any]) -> bool:
-    """Whether a server was trained as the paper's were, and not tested on a development split."""
+    """Whether a server was trained as the paper's were, and not tested on a development split.
+
+    What all rows of a table share, its epochs and width for instance, its title says; this is about the rest.
+    """
     if settings.get("server_epochs") not in (None, settings.get("epochs")) or settings.get("development"):
         return False
-    theirs = {name: getattr(DEFAULTS, name) for name in ("iterations", "tau", "rho", "rho_step")}
-    return all(settings.get(name, value) == value for name, value in theirs.items())
+    theirs = configure("paper").as_json()
+    models = [theirs["parameter_model"]] if settings.get("sends") == "weights" else theirs["client_models"]
+    theirs |= {name: OFF[name] for name in SWITCHES} | {"client_models": models}
+    named = ("iterations", "tau", "rho", "rho_step", "server_model", "client_models")
+    if any(settings.get(name, theirs[name]) != theirs[name] for name in (*named, *SWITCHES)):
+        return False
+    return settings.get("sends") != "predictions" or settings.get("codec", OFF["codec"]) == theirs["codec"]
 
 
 def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, Any] | None:

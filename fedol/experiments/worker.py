@@ -1,4 +1,4 @@
-"""Run a benchmark from a JSON file with nothing but torch, NumPy and safetensors: for a borrowed GPU.
+"""Run a benchmark from a JSON file without the packages of the command line (rich, typer): for a borrowed GPU.
 
 ``python -m fedol.experiments.worker --spec spec.json --out DIR``; ``fedol bench ... --spec FILE`` writes such a file.
 """

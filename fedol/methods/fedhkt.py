@@ -54,9 +54,15 @@ def distances(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def clusters(distance: npt.NDArray[np.float64], count: int) -> list[int]:
     """Average linkage: merge the two nearest groups until ``count`` are left; each member's group number."""
-    groups = [[k] for k in range(len(distance))]
+    groups = {k: [k] for k in range(len(distance))}
+    means = distance.astype(np.float64)  # between groups; a copy
+    np.fill_diagonal(means, np.inf)
     while len(groups) > count:
-        pairs = [(a, b) for a in range(len(groups)) for b in range(a + 1, len(groups))]
-        a, b = min(pairs, key=lambda pair: float(distance[np.ix_(groups[pair[0]], groups[pair[1]])].mean()))
+        a, b = divmod(int(means.argmin()), len(means))  # the first of equals, so a < b
+        sizes = len(groups[a]), len(groups[b])
         groups[a] += groups.pop(b)
-    return [next(g for g, members in enumerate(groups) if k in members) for k in range(len(distance))]
+        merged = np.average(means[[a, b]], axis=0, weights=sizes)  # of all pairs of members, without visiting them
+        means[a] = means[:, a] = merged
+        means[b] = means[:, b] = means[a, a] = np.inf
+    number = {k: g for g, members in enumerate(groups.values()) for k in members}
+    return [number[k] for k in range(len(distance))]

@@ -54,6 +54,15 @@ def address(spec: ModelSpec) -> str:
     return f"{spec.__module__}:{spec.__qualname__}"
 
 
+def identity(spec: ModelSpec) -> str:
+    """The address; of a file of yours, which may change, with a digest of what it says."""
+    name = address(spec)
+    file = Path(name.rpartition(":")[0])
+    if file.suffix != ".py" or not file.is_file():
+        return name
+    return f"{name}@{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
+
+
 def find(spec: ModelSpec) -> Callable[..., nn.Module]:
     """The callable that builds a model."""
     if isinstance(spec, nn.Module):

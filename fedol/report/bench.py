@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -36,12 +37,12 @@ def sheet_tables(sheet: Sheet, width: int) -> list[Table]:
 
 def _table(sheet: Sheet, columns: list[int], first: bool, last: bool) -> Table:
     """Some columns of a sheet; the first of its tables has the title, the last one the note."""
-    table = Table(title=sheet.title if first else None, caption=sheet.note if last else None)
+    table = Table(title=escape(sheet.title) if first else None, caption=escape(sheet.note) if last else None)
     table.add_column(sheet.columns[0], min_width=12)
     for number in columns:
         table.add_column(sheet.columns[number], justify="right", no_wrap=True)
     for row in sheet.rows:
-        table.add_row(row[0], *(row[number] for number in columns))
+        table.add_row(escape(row[0]), *(row[number] for number in columns))
     return table
 
 

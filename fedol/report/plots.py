@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedol.errors import FedolError
+from fedol.errors import FedolError, MissingExtra
 
 
 def blank(width: float, height: float) -> Any:
@@ -16,7 +16,7 @@ def blank(width: float, height: float) -> Any:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise FedolError("Plots need matplotlib: pip install 'fedol[plot]'.") from None
+        raise MissingExtra("Plots need matplotlib: pip install 'fedol[plot]'.") from None
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -90,8 +91,38 @@ def test_tables_are_printed_even_where_they_cannot_be_written(tmp_path, monkeypa
         assert end.value.code == 2 and shown in said.out and "cannot be written" in said.err
 
 
+def test_rounds_without_matplotlib_have_all_but_the_figure(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    words = [*TINY, "--partitions", "iid", "--methods", "fedavg", "--rounds", "2", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, ["bench", "rounds", *words], catch_exceptions=False)
+    assert result.exit_code == 0 and "The figure is not drawn. Plots need matplotlib" in result.stderr
+    assert (tmp_path / "report.html").exists() and (tmp_path / "report" / "rounds-1.csv").exists()
+    assert not (tmp_path / "report" / "rounds.png").exists()
+
+
+def test_a_folder_is_printed_as_it_is_called(tmp_path):
+    out = tmp_path / "a[bold]b"
+    out.mkdir()
+    said = bench("one-round", *TINY, "--partitions", "iid", "--methods", "local", "--out", out)
+    assert "a[bold]b/report.html" in "".join(said.split("\n"))
+
+
 def test_work_left_by_the_time_limit_has_its_own_exit_code(tmp_path):
     bench("one-round", *TINY, "--partitions", "iid", "--out", tmp_path, "--time-limit", 0, code=3)
+
+
+def test_a_folder_that_may_not_be_entered_is_named(monkeypatch, capsys, tmp_path):
+    def refused(self, **_):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "exists", refused)
+    monkeypatch.setattr(sys, "argv", ["fedol", "report", str(tmp_path)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = "".join(capsys.readouterr().err.split("\n"))
+    assert end.value.code == 2 and f"{tmp_path / 'summary.json'} cannot be opened" in said
 
 
 @pytest.mark.parametrize(

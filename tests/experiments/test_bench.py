@@ -422,6 +422,40 @@ def test_a_cell_that_two_variants_share_is_computed_once(tmp_path):
     assert progress.jobs.count("feddf 1/1") == 1
 
 
+def test_a_damaged_client_stops_only_the_methods_that_read_it(tmp_path):
+    run(tmp_path, methods="local")
+    (damaged, _, _) = sorted(tmp_path.glob("clients/*/*.safetensors"))
+    damaged.write_text("junk")
+    summary = run(tmp_path, kind="rounds", rounds=2, feedback_epochs=1, methods="fedavg,feddf")
+    assert (summary["cells"], summary["finished"]) == (2, 1)
+    (failure,) = summary["failed"]
+    assert failure.startswith("FedDF") and failure.endswith("Remove that file, and the same command makes it again.")
+    damaged.unlink()
+    assert run(tmp_path, kind="rounds", rounds=2, feedback_epochs=1, methods="fedavg,feddf")["finished"] == 2
+
+
+def test_a_damaged_record_is_named(tmp_path):
+    run(tmp_path, methods="local")
+    (record, *_) = sorted(tmp_path.glob("clients/*/*.json"))
+    record.write_text("[]")
+    (failure,) = run(tmp_path, methods="feddf")["failed"]
+    assert f"{record} is no record of a client. Remove that file" in failure
+
+
+def test_rounds_go_on_after_the_hundredth(tmp_path):
+    wanted = Spec.from_json({**SMOKE, "kind": "rounds", "rounds": 101, "methods": "fedavg"})
+    bench = Bench(wanted, tmp_path)
+    (cell,) = wanted.cells()
+    for number in (99, 100):
+        write_json(bench.folder.rounds(cell) / f"{number:02d}" / "history.json", [{"accuracy": 0.5}] * number)
+    assert rounds_module.Course(cell, bench._scenario, bench.folder).round == 101
+
+
+def test_the_time_is_estimated_where_there_is_one_public_image(tmp_path):
+    few = {**TINY, "public": 1}
+    assert Bench(Spec.from_json({**SMOKE, "settings": few, "methods": "local"}), tmp_path).estimates()[0]["seconds"] > 0
+
+
 def test_codecs_are_rows_of_their_own_and_named_where_there_are_several(tmp_path):
     run(tmp_path, methods="feddf,fedavg")
     assert [row[0] for row in report(tmp_path)[0][0].rows] == ["FedAvg", "FedDF (1 epoch)"]
@@ -437,6 +471,7 @@ def test_a_development_table_says_so_and_has_no_paper_beside_it(tmp_path):
     for held_out, measure, columns in ((50, "Accuracy on 50 images held out", 2), (0, "Test accuracy in %", 4)):
         result = json.loads(cell.read_text())
         result["settings"] |= {"dataset": "cifar100", "partition": "classes:20", "development": held_out}
+        result["settings"] |= {"client_models": ["resnet11", "resnet20"], "server_model": "resnet56"}
         cell.write_text(json.dumps(result))
         (sheet,) = report(tmp_path)[0]
         assert sheet.note.startswith(measure) and len(sheet.columns) == columns

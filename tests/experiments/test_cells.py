@@ -118,6 +118,34 @@ def test_the_papers_partitions_are_of_its_data_and_others_have_their_presets():
     assert partitions(settings={"dataset": "fashion-mnist"}) == ("dirichlet:0.05",)
 
 
+def test_one_partition_has_one_name_however_it_is_written():
+    spec = Spec.from_json({"kind": "one-round", "partitions": "dirichlet:1.0,dirichlet:1,classes:020,dirichlet:0.05"})
+    assert spec.partitions == ("dirichlet:1", "classes:20", "dirichlet:0.05")
+
+
+def test_a_model_of_yours_is_known_by_what_its_file_says(tmp_path):
+    file = tmp_path / "nets.py"
+    file.write_text("Large = 4")
+    mine = [f"{file}:Large"]
+    before = (
+        cell("feddf", server_model=mine[0]),
+        cell("feddf", client_models=mine),
+        cell("fedavg", parameter_model=mine[0]),
+    )
+    hashes = [c.hash for c in before]
+    assert [c.hash for c in before] == hashes
+    file.write_text("Large = 256")
+    assert not {c.hash for c in before} & set(hashes)
+    assert before[0].clients == cell("feddf").clients  # its clients are others' too
+
+
+def test_a_control_hears_nobody_so_it_has_no_defence():
+    defended = replace(PAPER, method="fedol", defence="trust")
+    assert Cell.of(CEILING, defended).hash == Cell.of(CEILING, PAPER).hash
+    with pytest.raises(InputError, match="'local' has no such clients"):
+        Cell.of("local", defended)
+
+
 def test_what_is_named_twice_is_computed_once():
     twice = {"partitions": "iid,iid", "seeds": "1,1", "methods": "feddf,feddf,mixture,fedhkt-k"}
     cells = Spec.from_json({"kind": "one-round", **twice}).cells()
@@ -200,6 +228,14 @@ def test_rounds_have_fedol_as_one_round():
         *(({"kind": "one-round", "partitions": wrong}, "or a list, not") for wrong in ([1], [None], [["iid"]])),
         *(({"kind": "one-round", "seeds": wrong}, "seeds must be") for wrong in (None, [[1]], [0.5], [None], True)),
         ({"kind": "one-round", "equal_compute": "false"}, "equal_compute must be true or false, but is 'false'"),
+        *(
+            ({"kind": "one-round", "settings": {name: value}}, f"has '{name}s' beside its settings")
+            for name, value in (("seed", 5), ("method", "fedol"), ("partition", "classes:20"))
+        ),
+        (
+            {"kind": "one-round", "methods": "fedol", "variants": [{"settings": {"tau": t}} for t in (1, 1.0)]},
+            "Variant 2",
+        ),
         ({"kind": "one-round", "settings": {"codec": 5}}, "'codec' must be text, but is 5"),
         ({"kind": "rounds", "feedback_epochs": True}, "feedback_epochs must be a whole number, but is True"),
         ({"kind": "rounds", "rounds": "many"}, "rounds must be a whole number, but is 'many'"),

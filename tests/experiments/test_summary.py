@@ -7,7 +7,8 @@ from fedol.experiments.report import _one_round, _over_fedol, _rounds, has
 from fedol.report import plots
 
 BASE = {"dataset": "cifar100", "width": 64, "public": 5000, "batch_size": 64, "lr": 1e-3}
-CLIENTS = {"clients": 10, "epochs": 50, "sends": "predictions", "client_models": ["resnet11", "resnet20"]}
+CLIENTS = {"clients": 10, "epochs": 50, "sends": "predictions"}
+CLIENTS |= {"client_models": ["resnet11", "resnet20"], "codec": "float32"}
 
 
 def result(method, accuracy, partition="dirichlet:0.05", seed=0, history=(), **settings):
@@ -34,8 +35,8 @@ def test_rows_and_tables_that_differ_do_not_look_the_same():
         "Local, client_models cnn and mlp",
         "FedDF (50 epochs), server_model resnet20",
         "FedDF (50 epochs), server_model resnet56",
-        "MinE (50 epochs), defence none",
-        "MinE (50 epochs), defence trust,cap",
+        "MinE (50 epochs)",
+        "MinE (50 epochs, defence trust,cap)",
     ]
     cells = [result("local", 0.1, lr=lr, batch_size=size) for lr, size in ((1e-3, 64), (3e-3, 64), (1e-3, 128))]
     titles = {_one_round(table, 1).title.rpartition(", ")[2] for table in summary.tables(cells)}
@@ -108,7 +109,26 @@ def test_longer_training_is_a_row_of_its_own_without_the_papers_number():
 
 
 @pytest.mark.parametrize(
-    ("change", "beside"), [({}, True), ({"iterations": 2}, False), ({"tau": 0.5}, False), ({"rho": 0.3}, False)]
+    ("change", "beside"),
+    [
+        ({}, True),
+        ({"server_model": "resnet56"}, True),
+        *(
+            (change, False)
+            for change in (
+                {"iterations": 2},
+                {"tau": 0.5},
+                {"rho": 0.3},
+                {"patch": "cutmix"},
+                {"average": 0.999},
+                {"weight_decay": 0.1},
+                {"defence": "trust"},
+                {"server_model": "resnet11"},
+                {"client_models": ["resnet11"]},
+                {"codec": "top1"},
+            )
+        ),
+    ],
 )
 def test_the_papers_number_stands_beside_its_own_fedol_only(change, beside):
     theirs = {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}

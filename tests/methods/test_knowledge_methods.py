@@ -82,6 +82,12 @@ def test_average_linkage_and_distance_agree_with_scipy():
         assert (same == np.equal.outer(ours, ours)).all()
 
 
+def test_equal_distances_merge_the_first_and_groups_are_numbered_in_order():
+    assert clusters(np.ones((4, 4)) - np.eye(4), 2) == [0, 0, 0, 1]
+    far = np.array([[0, 9, 9, 1], [9, 0, 2, 9], [9, 2, 0, 9], [1, 9, 9, 0.0]])
+    assert clusters(far, 2) == [0, 1, 1, 0] and far[0, 3] == 1  # which are not changed
+
+
 def test_the_distance_of_certain_and_equal_rows_is_a_number():
     found = distances(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     assert found[0, 1] == 0 and found[0, 2] == pytest.approx(np.sqrt(np.log(2)))

@@ -153,9 +153,10 @@ class Bench:
         return errors
 
     def _cure(self, error: FedolError) -> str:
-        """What helps where a file that we keep is damaged."""
-        ours = (str(self.folder.path / name) for name in ("clients", "servers", "rounds"))
-        return " Remove that file, and the same command makes it again." if any(p in str(error) for p in ours) else ""
+        """What helps where a file that we keep is damaged, unless the error says it (of a full disk, for instance)."""
+        said, kept = str(error), (str(self.folder.path / name) for name in ("clients", "servers", "rounds"))
+        damaged = any(path in said for path in kept) and "same command" not in said
+        return " Remove that file, and the same command makes it again." if damaged else ""
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:
         """Write the result, then drop what only served to continue."""

@@ -1,5 +1,6 @@
 """The note on pooling says what the committed records say, and its figure is the one they make."""
 
+import json
 import re
 import runpy
 import sys
@@ -13,6 +14,12 @@ from fedol.evaluation import summary_statistics
 ROOT = Path(__file__).parents[1]
 NOTE, EVIDENCE = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("pooling.md", "pooling-evidence.md"))
 SCENARIOS = ("balanced", "1:50 tail", "noise")
+FILES = {
+    "Dir(1)": "dirichlet-1_plain",
+    "Dir(0.05)": "dirichlet-0.05_plain",
+    "20 classes": "classes-20_plain",
+    "Dir(0.05), augmented": "dirichlet-0.05_augmented",
+}
 
 
 @pytest.fixture
@@ -56,6 +63,24 @@ def test_fedol_trained_as_best_is_that_of_the_cells(script: dict[str, Any]) -> N
     assert len(skewed) == len(few) == 3
     said = f"stays {written(skewed)} (Dir(0.05)) and {written(few)} points (20 classes) below it".replace("+", "")
     assert said in " ".join(NOTE.split())
+
+
+@pytest.mark.parametrize(("section", "prefix"), [("Real clients", ""), ("Pseudo-labels", "labels: ")])
+def test_what_targets_are_worth_is_that_of_the_record(section: str, prefix: str) -> None:
+    """Every number of the two tables that ``benchmarks/pooling.py`` makes."""
+    record = json.loads((ROOT / "benchmarks/results/pooling.json").read_text())["results"]
+    found = {(entry["file"], entry["scenario"], entry["quantity"]): entry for entry in record}
+    lines = re.search(rf"## {section}\n(.*?)\n## ", EVIDENCE, re.S)
+    assert lines is not None
+    header, _, *rows = [
+        [cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines[1].splitlines() if line[:1] == "|"
+    ]
+    assert len(rows) == {"Real clients": 24, "Pseudo-labels": 8}[section]
+    for clients, scenario, *cells in rows:
+        for name, cell in zip(header[2:], cells, strict=True):
+            entry = found[FILES[clients], scenario, prefix + name]
+            spread = f" ± {entry['std']:.1f}" if entry["n"] > 1 else ""
+            assert cell == f"{entry['mean']:.1f}{spread}", (clients, scenario, name)
 
 
 def test_the_ablation_is_that_of_the_record(script: dict[str, Any]) -> None:

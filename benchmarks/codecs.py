@@ -5,8 +5,8 @@
 Ten clients' predictions on 5,000 CIFAR-100 images (100 classes) in each of four federations. A loss is the accuracy
 with float32 minus the accuracy with the codec, in points; printed is the worst of all federations, and for Algorithm 1
 the worst of the ten values of rho that the paper's iterations go through. "changed" is the worst share of labels
-that differ at all: a codec can be lucky in its loss, but not in this. "log mean" is the mean of log-probabilities,
-which is not FedOL's but what other methods learn from, and it is what clipping hurts. The "plain" rows are
+that differ at all: a codec can be lucky in its loss, but not in this. "log mean" is the mean of log-probabilities
+(FedDF) and "pool" that of `fedol.pooling`: not FedOL's, but what other methods learn from, and what clipping hurts. The "plain" rows are
 log-probabilities on a companded grid without the runner-up's exact gap: what `fedol.codecs.quantised` improves on.
 """
 
@@ -25,6 +25,8 @@ from federations import PREDICTIONS, read
 
 from fedol import codecs
 from fedol.codecs.zstd import Zstd
+from fedol.knowledge import Knowledge
+from fedol.methods.pooled import gathered
 from fedol.objective import Mixture
 from fedol.voting import Ballots, baseline_count
 
@@ -67,6 +69,7 @@ def labels(clients: list[torch.Tensor]) -> dict[str, torch.Tensor]:
         ballots.add(log_probs.softmax(1))
         mixture.add(log_probs.softmax(1))
     found = {"mixture": mixture.mean().argmax(1), "log mean": torch.stack(clients).mean(0).argmax(1)}
+    found["pool"] = gathered(Knowledge.from_logits(log_probs) for log_probs in clients).pooled().soft.argmax(1)
     for rho in RHOS:
         found[f"Algorithm 1, rho {float(rho):g}"] = ballots.elect(baseline_count(rho, len(clients[0]))).labels
     return found
@@ -97,7 +100,7 @@ def measure(codec: codecs.Codec, federations: dict[str, Any]) -> dict[str, Any]:
                     "changed": 100 * (found != before).double().mean().item(),
                 }
             )
-    kinds = {"mixture": "mixture", "algorithm_1": "Algorithm 1", "log_mean": "log mean"}
+    kinds = {"mixture": "mixture", "algorithm_1": "Algorithm 1", "log_mean": "log mean", "pool": "pool"}
     worst = {
         kind: {what: max(t[what] for t in targets if t["target"].startswith(prefix)) for what in ("loss", "changed")}
         for kind, prefix in kinds.items()
@@ -130,7 +133,7 @@ def main() -> None:
             f"{found['bytes_largest']:,}",
             *(
                 f"{found['worst'][kind][what]:.2f}"
-                for kind in ("mixture", "algorithm_1", "log_mean")
+                for kind in ("mixture", "algorithm_1", "log_mean", "pool")
                 for what in ("loss", "changed")
             ),
         ]
@@ -147,6 +150,8 @@ def main() -> None:
             "Alg. 1 loss",
             "changed %",
             "log mean",
+            "chg %",
+            "pool",
             "chg %",
         ],
         rows,

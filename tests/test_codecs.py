@@ -84,6 +84,19 @@ def test_top_k_spreads_the_rest() -> None:
     torch.testing.assert_close(decoded, torch.tensor([[0.4, 0.3, 0.3]]), atol=1e-3, rtol=0)
 
 
+@pytest.mark.parametrize("sharpness", [1.0, 10.0, 100.0])
+def test_top_k_ranks_what_was_not_sent_below_what_was(sharpness: float) -> None:
+    """Also where the rest is far below what rounding leaves of 1: it is as far down as it was, on average."""
+    log_probs = predictions(50, 20, seed=2, sharpness=sharpness).double()
+    sent, classes = log_probs.topk(5, 1)
+    decoded = through("top5", log_probs.float()).double()
+    torch.testing.assert_close(decoded.gather(1, classes), sent, rtol=1e-3, atol=1e-2)
+    others = decoded.scatter(1, classes, torch.nan)
+    mean = log_probs.exp().scatter(1, classes, 0).sum(1).clamp_min(1e-300).log() - np.log(15)
+    for row, value in zip(others, mean, strict=True):
+        torch.testing.assert_close(row[~row.isnan()], value.expand(15), rtol=1e-3, atol=1e-2)
+
+
 @pytest.mark.parametrize("name", ["", "q9c60", "q7", "q7c0", "float64", "top0", "zstd", "q7c60+zstd+zstd", "q７c60"])
 def test_unknown_codec(name: str) -> None:
     with pytest.raises(InputError, match="There is no codec"):
@@ -120,12 +133,15 @@ def test_quantised_bytes_that_mean_nothing() -> None:
 
 def test_top_k_bytes_that_mean_nothing() -> None:
     codec = codecs.find("top2")
-    values = np.array([[0.5], [0.3]], "<f2")
+    values = np.log(np.array([[0.5], [0.3], [0.1]]))  # the last is that of each of the two others
+    assert codec.decode(values.astype("<f2").tobytes() + bytes([2, 0]), 1, 4)[0].argmax() == 2
     for bad, index in [
-        (values * 3, [0, 1]),
+        (values + 1, [0, 1]),
         (-values, [0, 1]),
         (values * np.nan, [0, 1]),
-        (values * 0, [0, 1]),
+        (values - 9, [0, 1]),
+        (values[::-1], [0, 1]),
+        (np.array([[0.0], [-np.inf], [-np.inf]]), [0, 1]),
         (values, [0, 9]),
         (values, [1, 1]),
     ]:

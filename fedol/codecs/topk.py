@@ -1,21 +1,25 @@
-"""The k largest probabilities of each sample; the rest of the mass is spread evenly over the other classes."""
+"""The k largest log-probabilities of each sample, and the mean of the others, which all others then are.
+
+That mean is sent, because it cannot be had from what the k leave of 1: a few thousandths of rounding would be all there
+is of it, and a pool of log-probabilities would be made of that (``benchmarks/results/codecs.json``).
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fedol.codecs.floats import LOWEST, SUM_TOLERANCE
 from fedol.errors import InputError
-
-TINY = 1e-30  # per class, where the k values leave nothing: keeps logarithms finite
 
 
 @dataclass(frozen=True)
 class TopK:
-    """``k`` values per sample as float16, with their classes."""
+    """``k`` values per sample and their classes, and one value for the rest; float16."""
 
     k: int
 
@@ -26,32 +30,34 @@ class TopK:
 
     def size(self, samples: int, classes: int) -> int:
         """Two bytes per value, one or two per class index."""
-        return samples * self._kept(classes) * (2 + _index(classes).itemsize)
+        return samples * (self._kept(classes) * (2 + _index(classes).itemsize) + 2)
 
     def _kept(self, classes: int) -> int:
         return min(self.k, classes)
 
     def encode(self, log_probs: Tensor) -> bytes:
-        """Values, then classes, rank by rank (alike values lie together and compress better)."""
-        values, classes = log_probs.topk(self._kept(log_probs.shape[1]), 1)
-        index = _index(log_probs.shape[1])
-        stored = values.T.exp().numpy().astype("<f2")
-        return stored.tobytes() + classes.T.numpy().astype(index).tobytes()
+        """Values, the rest's the last, then classes, rank by rank (alike values lie together and compress better)."""
+        count, k = log_probs.shape[1], self._kept(log_probs.shape[1])
+        values, classes = log_probs.topk(k, 1)
+        others = torch.logsumexp(log_probs.scatter(1, classes, -math.inf), 1) - math.log(max(1, count - k))
+        stored = torch.cat([values.T, others[None]]).clamp_min(LOWEST).numpy().astype("<f2")
+        return stored.tobytes() + classes.T.numpy().astype(_index(count)).tobytes()
 
     def decode(self, data: bytes, samples: int, classes: int) -> Tensor:
-        """Values in [0, 1] of at most 1 together, distinct classes that exist."""
+        """Numbers in descending order whose exponentials sum to 1, distinct classes that exist."""
         k = self._kept(classes)
-        cut = 2 * samples * k
-        values = torch.from_numpy(np.frombuffer(data[:cut], "<f2").reshape(k, samples).T.astype(np.float32))
+        cut = 2 * samples * (k + 1)
+        stored = torch.from_numpy(np.frombuffer(data[:cut], "<f2").reshape(k + 1, samples).T.astype(np.float32))
         index = torch.from_numpy(np.frombuffer(data[cut:], _index(classes)).reshape(k, samples).T.astype(np.int64))
-        total = values.sum(1, keepdim=True)
-        if not ((values >= 0) & (values <= 1)).all() or (total > 1.01).any() or (total <= 0).any():
+        values, rest = stored[:, :k], stored[:, k:]
+        ordered = (stored[:, 1:] <= stored[:, :-1]).all() and torch.isfinite(stored).all()
+        total = values.exp().sum(1) + (classes - k) * rest[:, 0].exp()
+        if not ordered or ((total - 1).abs() > SUM_TOLERANCE).any():
             raise InputError("its top values are no probabilities")
-        ordered = index.sort(1).values
-        if (index >= classes).any() or (ordered[:, 1:] == ordered[:, :-1]).any():
+        named = index.sort(1).values
+        if (index >= classes).any() or (named[:, 1:] == named[:, :-1]).any():
             raise InputError("its top classes are not distinct classes of the task")
-        rest = (1 - total).clamp_min(0) / max(1, classes - k)
-        return rest.expand(-1, classes).scatter(1, index, values).clamp_min(TINY).log()
+        return rest.expand(-1, classes).scatter(1, index, values)
 
 
 def _index(classes: int) -> np.dtype[np.unsignedinteger]:

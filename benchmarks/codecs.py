@@ -6,8 +6,9 @@ Ten clients' predictions on 5,000 CIFAR-100 images (100 classes) in each of four
 with float32 minus the accuracy with the codec, in points; printed is the worst of all federations, and for Algorithm 1
 the worst of the ten values of rho that the paper's iterations go through. "changed" is the worst share of labels
 that differ at all: a codec can be lucky in its loss, but not in this. "log mean" is the mean of log-probabilities
-(FedDF) and "pool" that of `fedol.pooling`: not FedOL's, but what other methods learn from, and what clipping hurts. The "plain" rows are
-log-probabilities on a companded grid without the runner-up's exact gap: what `fedol.codecs.quantised` improves on.
+(FedDF) and "pool" that of `fedol.pooling`: not FedOL's, but what other methods learn from, and what clipping hurts. The
+"plain" rows are log-probabilities on a companded grid without the runner-up's exact gap: what
+`fedol.codecs.quantised` improves on.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from fedol.experiments.cells import CEILING, ENSEMBLE, Cell
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
-from fedol.methods import ITERATED, LOCAL, METHODS
+from fedol.methods import LOCAL, METHODS, trainings
 from fedol.server import Architecture
 
 TRAINING = 3  # forward passes per training step
@@ -54,7 +54,7 @@ def server_work(cell: Cell, scenario: Scenario) -> float:
     if cell.method not in METHODS and cell.method != CEILING:
         return 0.0
     plan = cell.config.distillation
-    epochs = plan.recipe.epochs * (plan.iterations if cell.method in ITERATED else 1)
+    epochs = plan.recipe.epochs * trainings(cell.method, plan.iterations)
     return float(TRAINING * forward_flops(scenario.under(cell.config).server) * cell.config.public * epochs)
 
 
@@ -69,7 +69,7 @@ def server_predictions(cell: Cell, scenario: Scenario) -> float:
     """FLOPs of predicting on the public and the test set after the clients' first round."""
     if cell.method in (LOCAL, ENSEMBLE):
         return 0.0 if cell.method == LOCAL else cell.config.clients * client_predictions(cell, scenario)
-    times = (cell.config.iterations if cell.method in ITERATED else 1) + 1
+    times = trainings(cell.method, cell.config.iterations) + 1
     server = forward_flops(scenario.under(cell.config).server) * (cell.config.public + len(scenario.dataset.test))
     later = (cell.rounds - 1) * (cell.config.clients * client_predictions(cell, scenario) + server)
     return times * server + later

@@ -20,7 +20,7 @@ from fedol.federation.engine import Engine, in_process
 from fedol.federation.predictions import Predictions
 from fedol.federation.scenario import Scenario
 from fedol.files import read_json, write_json
-from fedol.methods import ITERATED, LOCAL
+from fedol.methods import LOCAL, trainings
 from fedol.models import describe, parameter_count
 from fedol.provenance import commit, provenance
 from fedol.report.pages import write_report
@@ -128,7 +128,7 @@ class Simulation:
     def train_server(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> ServerModel:
         """The method on the clients' files, exactly as they were uploaded."""
         settings = self.config.distillation
-        on_stage("server", (settings.iterations if settings.method in ITERATED else 1) * settings.recipe.epochs)
+        on_stage("server", trainings(settings.method, settings.iterations) * settings.recipe.epochs)
         uploads = [self.folder.knowledge(k) for k in range(self.config.clients)]
         ((_, server),) = drive([self.scheme.server(uploads, self.folder)], self.scenario.device, on_epoch)
         server.save(self.folder.path / "model.safetensors")

@@ -32,6 +32,7 @@ __all__ = [
     "find",
     "names",
     "title",
+    "trainings",
 ]
 
 # Functions from the clients' knowledge to the server's targets.
@@ -107,6 +108,11 @@ def names() -> list[str]:
 def title(name: str) -> str:
     """A method's name as people write it; its own where there is no other."""
     return TITLES.get(name, name)
+
+
+def trainings(name: str, iterations: int) -> int:
+    """How often a method trains its server, of the iterations that are asked for."""
+    return iterations if name in ITERATED else 1
 
 
 def find(name: str) -> Method:

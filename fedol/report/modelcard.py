@@ -33,8 +33,7 @@ Or `fedol predict RUN IMAGES`, `fedol export RUN --onnx FILE`.
 {refused}
 ## Method
 
-`{method}`: {iterations} iterations of {epochs} epochs, batch {batch_size}, Adam {lr:g}, tau {tau:g}, rho {rho:g} +
-{rho_step:g} per iteration, seed {seed}, on {device}. Collection ended by: {closed}.
+`{method}`: {training}, seed {seed}, on {device}. Collection ended by: {closed}.
 
 ## Metrics
 
@@ -44,9 +43,9 @@ Or `fedol predict RUN IMAGES`, `fedol export RUN --onnx FILE`.
 
 ## Limits
 
-The model can be no better than what its clients know together, and it has their biases. Pseudo-labels come from a vote
-of the clients. {suspicions} What a client's predictions reveal about its data
-is discussed in the documentation (docs/federation.md).
+The model can be no better than what its clients know together, and it has their biases. {labels}
+{suspicions} What a client's predictions reveal about its data is discussed in the
+documentation (docs/privacy.md).
 
 ## Versions
 
@@ -89,8 +88,9 @@ def model_card(summary: dict[str, Any]) -> str:
         shown=", ".join(classes[:20]) + (", ..." if len(classes) > 20 else ""),
         clients=_table(clients),
         refused=f"\n{_table(refused)}\n" if summary["refused"] else "",
-        **{key: config[key] for key in ("method", "iterations", "epochs", "batch_size", "lr", "tau", "rho")},
-        rho_step=config["rho_step"],
+        method=config["method"],
+        training=_training(config, summary["history"]),
+        labels=_labels(summary["history"][-1]),
         seed=config["seed"],
         device=summary["device"],
         closed=summary["closed"],
@@ -101,11 +101,26 @@ def model_card(summary: dict[str, Any]) -> str:
     )
 
 
+def _training(config: dict[str, Any], history: list[dict[str, Any]]) -> str:
+    """What the server was trained with, of the settings those that its method heeds: what it did says which."""
+    times = f"{len(history)} iterations of " if len(history) > 1 else ""
+    words = f"{times}{config['epochs']} epochs, batch {config['batch_size']}, Adam {config['lr']:g}"
+    words += f", tau {config['tau']:g}" if "coverage" in history[-1] else ""
+    return words + (f", rho {config['rho']:g} + {config['rho_step']:g} per iteration" if "rho" in history[-1] else "")
+
+
+def _labels(last: dict[str, Any]) -> str:
+    """Where pseudo-labels come from, if there are any."""
+    if "rho" in last:
+        return "Pseudo-labels come from a vote of the clients."
+    return "Pseudo-labels are the pooled clients' surest classes." if "coverage" in last else "It has no pseudo-labels."
+
+
 def _suspicions(summary: dict[str, Any]) -> str:
     """Who was left out of the vote, and why."""
     found = [entry for entry in summary["screening"] if entry["left_out"]]
     if not summary["screening"]:
-        return "Clients were not screened: one that lies is a voter like any other."
+        return "Clients were not screened: one that lies is heard like any other."
     if len(summary["screening"]) < FEWEST:
         return f"Fewer than {FEWEST} clients: too few to tell who lies, so nobody was left out."
     if not found:

@@ -105,6 +105,7 @@ def _evidence(folder: Path, evidence: dict[str, Any] | None, classes: list[str])
     width, height = (int.from_bytes(sheet[at : at + 4], "big") for at in (16, 20))  # where a PNG says its size
     return {
         "left_out": [],
+        "gated": bool(evidence["iterations"]),  # where an earlier run does not say
         **evidence,
         "classes": classes,
         "sheet": base64.b64encode(sheet).decode(),

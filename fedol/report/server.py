@@ -12,6 +12,7 @@ from rich.table import Table
 
 from fedol.data.npz import load_test
 from fedol.federation.coordinator import Coordinator
+from fedol.methods import trainings
 from fedol.report.progress import LiveProgress
 from fedol.report.tables import percent, size
 from fedol.robust.screening import left_out
@@ -22,7 +23,8 @@ def finish(coordinator: Coordinator, test: Path | None, quiet: bool, as_json: bo
     """Train on what was collected, print the summary and return it."""
     images = load_test(test) if test else None
     with LiveProgress(quiet=quiet or as_json) as progress:
-        progress.stage("server", coordinator.settings.iterations * coordinator.settings.recipe.epochs)
+        plan = coordinator.settings
+        progress.stage("server", trainings(plan.method, plan.iterations) * plan.recipe.epochs)
         summary = coordinator.run(progress.epoch, images)
     if as_json:
         print(json.dumps({"out": str(coordinator.out), **summary}, indent=1))

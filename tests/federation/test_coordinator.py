@@ -55,6 +55,24 @@ def test_collect_train_report(federation: Federation, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "training", "labels"),
+    [
+        ("fedol", "2 iterations of 2 epochs, batch 16, Adam 0.001, tau 0.2, rho 0.1 + 0.05 per", "come from a vote"),
+        ("fedol+", "2 iterations of 2 epochs, batch 16, Adam 0.001, tau 0.2, seed", "pooled clients' surest"),
+        ("pooled", "2 epochs, batch 16, Adam 0.001, seed", "no pseudo-labels"),
+    ],
+)
+def test_the_card_says_what_a_method_heeds(
+    method: str, training: str, labels: str, federation: Federation, tmp_path: Path
+) -> None:
+    run = coordinator(federation, tmp_path / "run", method=method)
+    run.collect([federation.file("alice"), federation.file("bob")])
+    run.run()
+    card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    assert f"`{method}`: {training}" in card and labels in card
+
+
+@pytest.mark.parametrize(
     "setting",
     [{"augment": True}, {"schedule": "cosine"}, {"patch": "cutmix"}, {"average": 0.9}, {"weight_decay": 10.0}],
     ids=str,

@@ -229,6 +229,9 @@ def test_a_pool_has_no_voters_that_were_sure_enough(tmp_path: Path, tiny: dict[s
     evidence = json.loads((out / "evidence.json").read_text())
     assert evidence["iterations"] and not evidence["gated"]
     assert all(vote[4] == 0 for sample in evidence["samples"] for vote in sample["votes"])
+    page = (out / "report.html").read_text()
+    assert "surest of as pseudo-labels" in page and "clients disagree" in page
+    assert "ρ is the share" not in page and "sure enough to vote" not in page
     # One client has nobody to agree with: no labels, and no error either.
     alone = fedol.run(out=tmp_path / "alone", **{**tiny, "method": "fedol+", "clients": 1, "partition": "iid"})
     assert [record["coverage"] for record in alone.summary["history"]] == [0.0] * len(alone.summary["history"])

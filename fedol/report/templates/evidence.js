@@ -17,7 +17,7 @@ const label = (sample) => {
   const last = sample.labels.at(-1);
   return last === undefined || last < 0 ? (sample.taught ?? sample.mixture)[0] : last; // earlier runs do not say
 };
-const gated = evidence.iterations && (evidence.gated ?? true); // pages of earlier runs do not say
+const gated = evidence.gated; // Algorithm 1 was voted: a client counts where it is sure
 const mayVote = (vote) => vote[4] <= evidence.iterations;
 const facts = evidence.samples.map((sample) => ({
   label: label(sample),

@@ -133,6 +133,56 @@ def test_the_prior_is_uniform_where_the_estimates_disagree_and_found_where_they_
     torch.testing.assert_close(agreed, (rising / rising.sum()).double(), atol=0.03, rtol=0)
 
 
+def test_the_prior_is_the_formula() -> None:
+    """Also where the histograms are the same, so that nothing but counting is left of their errors."""
+    rng = np.random.default_rng(0)
+    for same in (False, True):
+        named = [rng.choice(CLASSES, SAMPLES, p=rng.dirichlet(np.full(CLASSES, 3.0))) for _ in range(2)]
+        named[1][: SAMPLES // 2] = named[0][: SAMPLES // 2]  # so that they have something in common
+        named[1] = named[0] if same else named[1]
+        g, h = (np.log(np.bincount(name, minlength=CLASSES) + 1) for name in named)
+        g, h = g - g.mean(), h - h.mean()
+        shared = (g * h).mean()
+        assert shared > 0.05
+        v_g, v_h = (max((part**2).mean() - shared, CLASSES / SAMPLES) for part in (g, h))
+        theta = np.exp((g / v_g + h / v_h) / (1 / v_g + 1 / v_h + 1 / shared))
+        scores = [torch.nn.functional.one_hot(torch.from_numpy(name), CLASSES).double() for name in named]
+        found = estimate_prior(scores[1], scores[0])
+        torch.testing.assert_close(found, torch.from_numpy(theta / theta.sum()), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.05], ids=["trained", "hardly"])
+def test_targets_are_the_formula(scale: float) -> None:
+    """Scores, tempered, balanced, tempered; then the mixture's share, and the mixture's entropy again."""
+    clients = [torch.log_softmax(scale * one, 1) for one in federation(BALANCED, 6.0)]
+    gathered, prior = pool(clients), torch.linspace(1, 2, CLASSES, dtype=torch.float64) / (1.5 * CLASSES)
+    w = torch.stack([torch.exp(-shannon(one.exp())) for one in clients])
+    mixture = (w[:, :, None] / w.sum(0)[None, :, None] * torch.stack(clients).exp()).sum(0)
+    share, nats = gathered.reliability(), shannon(mixture).mean().item()
+    assert 0.05 < share < 0.95
+
+    def at(scores: Tensor, entropy: float) -> Tensor:
+        temperature = 1e-3
+        for step in (2.0, 1.1, 1.01, 1.001, 1.0001, 1.00001):
+            while shannon(torch.softmax(scores / (temperature * step), 1)).mean().item() < entropy:
+                temperature *= step
+        return scores / temperature
+
+    scores = at(gathered._sums()[0], min(nats, 0.9 * math.log(CLASSES)))
+    offset = torch.zeros(CLASSES, dtype=torch.float64)
+    for _ in range(300):
+        offset += 0.5 * torch.log(prior / torch.softmax(scores + offset, 1).mean(0))
+    blend = share * mixture + (1 - share) * torch.softmax(at(scores + offset, nats), 1)
+    wanted = torch.softmax(at(blend.log(), nats), 1)
+    torch.testing.assert_close(gathered.balanced_to(prior).soft, wanted, atol=2e-5, rtol=0)
+
+
+def test_one_entry_counts_for_five_spreads_at_most() -> None:
+    loud = federation(BALANCED)[0].clone()
+    loud[0, 0] -= 1000  # some eighty spreads, which this entry itself makes larger
+    assert pool([loud])._sums()[0][0, 0].item() == pytest.approx(-5.0, rel=1e-3)
+
+
 def test_a_long_tail_is_noticed() -> None:
     tail = torch.logspace(0, -1.3, CLASSES)
     truth = truths(tail)
@@ -161,14 +211,19 @@ def test_a_client_that_shouts_noise_is_as_loud_as_any_other(loudness: float) -> 
 
 @pytest.mark.parametrize(
     "odd",
-    [torch.zeros(SAMPLES, CLASSES), torch.eye(CLASSES)[0].repeat(SAMPLES, 1) * 60],
-    ids=["knows nothing", "constant"],
+    [
+        torch.zeros(SAMPLES, CLASSES),
+        torch.eye(CLASSES)[0].repeat(SAMPLES, 1) * 60,
+        torch.eye(CLASSES, dtype=torch.float64)[0].repeat(SAMPLES, 1) * 2.7,
+    ],
+    ids=["knows nothing", "constant", "constant but for rounding"],
 )
 def test_a_client_that_never_changes_its_mind_is_no_trouble(odd: Tensor) -> None:
     answer = pool([*federation(BALANCED), torch.log_softmax(odd, 1)])
     for soft in (answer.pooled().soft, answer.prior_free().soft, pool([odd]).pooled().soft):
         assert torch.isfinite(soft).all()
-    assert (answer.pooled().soft.argmax(1) == BALANCED).double().mean() > 0.8
+    for soft in (answer.pooled().soft, answer.prior_free().soft):
+        assert (soft.argmax(1) == BALANCED).double().mean() > 0.8
 
 
 def test_mistakes() -> None:

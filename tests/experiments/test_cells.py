@@ -1,6 +1,7 @@
 """Cells: equal work has one name, different work another; and what a benchmark consists of."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from fedol.experiments.work import client_work
 from fedol.federation.scenario import Scenario
 
 PAPER = configure("paper")
+RESULTS = Path(__file__).parents[2] / "results"
 HASH_BEFORE_THEM = "92bfa2831d8aeb9c"
 
 
@@ -68,6 +70,16 @@ def test_servers_trained_otherwise_share_their_clients():
     best = configure("best")
     same = [Cell.of("fedol+", replace(best, **change)).clients for change in ({}, {"patch": "none"}, {"average": 0.0})]
     assert len(set(same)) == 1 != len({same[0], Cell.of("fedol+", replace(best, augment=False)).clients})
+
+
+def test_the_preset_best_is_the_one_whose_results_are_published():
+    """Every setting of it: its twelve runs have the names of its cells."""
+    best = configure("best")
+    assert best.method == "pooled"
+    for partition in Spec.from_json({"kind": "one-round", "preset": "best"}).partitions:
+        for seed in (3, 4, 5):
+            published = Cell.of("pooled", replace(best, partition=partition, seed=seed)).hash
+            assert (RESULTS / "best" / "cells" / f"{published}.json").exists(), (partition, seed)
 
 
 def test_settings_that_were_added_later_change_no_earlier_hash():

@@ -141,6 +141,8 @@ def test_patches_lie_within_the_image_and_are_drawn_per_epoch_and_job() -> None:
             assert area.max() == 16 and area.min() >= 4
         else:
             assert 0.4 < (area == 0).double().mean() < 0.6 and area.max() > 40
+            # A side of √share of the image, clipped at its border: a third of the image; a side of the share: a fifth.
+            assert 0.26 < (area[area > 0].double().mean() / 64) < 0.34
     assert torch.equal(job(patch="cutmix").patches(1), job(patch="cutmix").patches(1))
     assert not torch.equal(job(patch="cutmix").patches(1), job(patch="cutmix").patches(2))
     assert not torch.equal(job(patch="cutmix").patches(1), job(patch="cutmix", seed=4).patches(1))

@@ -52,6 +52,9 @@ def cases(logits: Tensor, labels: Tensor, seeds: tuple[int, ...]) -> Iterator[tu
         for ratio in (10, 50):
             index = long_tail(labels, ratio, seed)
             yield f"1:{ratio} tail", seed, (clients(logits[:, index]), labels[index])
+        for name, part in (("half of the classes", 2), ("a tenth of the classes", 10)):
+            index = few_classes(labels, part, seed)
+            yield name, seed, (clients(logits[:, index]), labels[index])
         victim = seed % len(logits)
         generator = torch.Generator().manual_seed(derive(seed, "bad client"))
         for name in ("noise", "permuted"):
@@ -77,6 +80,13 @@ def long_tail(labels: Tensor, ratio: int, seed: int) -> Tensor:
         mine = np.flatnonzero(y == c)
         kept.append(generator.choice(mine, max(1, round(len(mine) * ratio ** (-rank / (len(order) - 1)))), False))
     return torch.from_numpy(np.sort(np.concatenate(kept)))
+
+
+def few_classes(labels: Tensor, part: int, seed: int) -> Tensor:
+    """Positions of the images of one in ``part`` of the classes: the others are absent."""
+    y = labels.numpy()
+    present = numpy_generator(seed, "few classes").permutation(int(y.max()) + 1)[: (int(y.max()) + 1) // part]
+    return torch.from_numpy(np.flatnonzero(np.isin(y, present)))
 
 
 def percent(right: Tensor) -> float:

@@ -44,7 +44,7 @@ class Pooled:
     """What the pool says."""
 
     soft: Tensor  # float64 [N, C]: the targets
-    prior: Tensor  # float64 [C]: the public set's class prior that they were balanced to
+    prior: Tensor  # float64 [C]: the class prior that they were balanced to; if to none, what they say on average
 
 
 class Pool:
@@ -63,6 +63,8 @@ class Pool:
     def add(self, log_probs: Tensor) -> None:
         """Take in one client's log-probabilities [N, C]."""
         log_p = torch.log_softmax(exact(log_probs), 1)
+        if not torch.isfinite(log_p).all():
+            raise InputError("A client's log-probabilities hold NaN or an infinity; the logarithm of zero is one.")
         probs, nats = log_p.exp(), shannon(log_p.exp())
         self._mixture.add(probs, nats)
         self._accord.add(probs, nats)

@@ -229,6 +229,8 @@ def test_a_client_that_never_changes_its_mind_is_no_trouble(odd: Tensor) -> None
 def test_mistakes() -> None:
     with pytest.raises(InputError, match="nothing to pool"):
         Pool().pooled()
+    with pytest.raises(InputError, match="the logarithm of zero is one"):
+        pool([torch.eye(CLASSES).log()])
     with pytest.raises(InputError, match=r"A client predicts \[599, 12\], the others \[600, 12\]"):
         pool(federation(BALANCED)).add(federation(BALANCED)[0][1:])
 

@@ -102,11 +102,11 @@ def main() -> None:
     figure = plots.blank(11.5, 4.6)
     servers, pool, best = fedol_plus(), parts("balanced"), recipe()
     panels = [
-        (f"FedOL+ above FedOL\n(test, paper's preset, n = {len(servers[0][1])} seeds)", [(servers, "", "C0", 0.0)]),
+        (f"FedOL+ above FedOL\n(test, n = {len(servers[0][1])} seeds)", [(servers, "", "C0", 0.0)]),
         (f"The pool, a part left out or changed\n(accuracy of targets, n = {len(pool[0][1])} federations)",
          [(pool, "balanced", "C0", -0.22), (parts("1:50 tail"), "1:50 tail", "C1", 0.0),
           (parts("noise"), "a client of noise", "C2", 0.22)]),
-        (f"`best` without an ingredient\n(held-out, two partitions, n = {len(best[0][1])} seeds)",
+        (f"`best` without an ingredient\n(held out, n = {len(best[0][1])} seeds)",
          [(best, "", "C0", 0.0)]),
     ]  # fmt: skip
     grid = figure.add_gridspec(1, 3, width_ratios=(1, 1.4, 1))
@@ -114,6 +114,7 @@ def main() -> None:
         axes = figure.add_subplot(grid[number])
         for rows, label, colour, shift in series:
             draw(axes, rows, label, colour, shift)
+        axes.margins(x=0.08)
         axes.axvline(0, color="0.6", linewidth=0.8, zorder=0)
         axes.set_yticks(range(len(series[0][0])), [name for name, _ in series[0][0]], fontsize=8)
         axes.invert_yaxis()

@@ -103,11 +103,16 @@ def test_a_setting_of_the_wrong_kind(setting: dict[str, Any]) -> None:
         fedol.distill(teachers(), PUBLIC, **{**SETTINGS, **setting})
 
 
-def test_an_iteration_continues_the_weights_with_a_fresh_optimiser_and_the_servers_vote() -> None:
-    first, both = (fedol.distill(teachers(), PUBLIC, **{**SETTINGS, "iterations": count}) for count in (1, 2))
+@pytest.mark.parametrize("name", ["fedol", "fedol-reinit"])
+def test_an_iteration_continues_the_weights_or_restarts_with_a_fresh_optimiser_and_the_servers_vote(name: str) -> None:
+    first, both = (
+        fedol.distill(teachers(), PUBLIC, method=name, **{**SETTINGS, "iterations": count}) for count in (1, 2)
+    )
     recipe = Recipe(epochs=4, batch_size=32)
     method = FedOL([fedol.Knowledge.from_probabilities(client) for client in teachers()], Distillation(recipe=recipe))
     targets = method.targets(2, torch.from_numpy(first.predict_proba(PUBLIC))).soft
+    if name == "fedol-reinit":
+        first.module = first.architecture.build(derive(0, "server", "init", 2))
     seed, normalise = derive(0, "server", 2), first.architecture.normalise
     (result,) = fit([Job("by hand", first.module, torch.from_numpy(PUBLIC), targets, normalise, recipe, seed)], CPU)
     assert result.error is None

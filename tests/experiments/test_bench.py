@@ -92,7 +92,9 @@ def test_one_round_has_every_method_and_says_where_each_number_is_from(smoke):
         "accuracy"
     ]
     assert 0 <= found["fedkt", 1]["history"][0]["fallback"] <= 1
-    assert set(found["ensemble", 1]["ensembles"]) == {"fedhkt-k", "feddf", "feddf-probs", "mine", "pooled"}
+    ensemble = found["ensemble", 1]
+    assert set(ensemble["ensembles"]) == {"fedhkt-k", "feddf", "feddf-probs", "mine", "pooled"}
+    assert ensemble["accuracy"] == ensemble["ensembles"]["fedhkt-k"]  # the λ mixture, as tables say
     clients = found["local", 1]["clients"]
     assert found["local", 1]["accuracy"] == pytest.approx(sum(c["accuracy"] for c in clients) / 3)
 

@@ -186,6 +186,11 @@ def test_equal_compute_gives_one_pass_methods_fedols_epochs():
     epochs = {c.method: c.config.distillation.recipe.epochs for c in spec.cells()}
     assert epochs["feddf"] == epochs["fedhkt-k"] == epochs["fedkt"] == 500
     assert epochs["fedol"] == epochs["fedol-reinit"] == 50
+    other = Spec.from_json(
+        {"kind": "one-round", "equal_compute": True, "settings": {"server_epochs": 7, "iterations": 3}}
+    )
+    longer = {c.method: c.config.distillation.recipe.epochs for c in other.cells()}
+    assert (longer["feddf"], longer["fedol"]) == (21, 7)  # the server's, not the clients' 50
     (fedkt,) = (c for c in spec.cells() if c.method == "fedkt")
     assert fedkt.clients == cell("fedkt", partition="classes:20").clients  # the dear part is not trained again
 

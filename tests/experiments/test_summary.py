@@ -173,6 +173,7 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
     assert line["passes_fedol"] == 3 and [p["mean"] for p in line["rounds"]] == [0.01, 0.2, 0.35, 0.4]
     assert panel["fedol"]["mean"] == 0.3 and panel["paper_fedol"] == pytest.approx(0.298)
     assert len(line["paper"]) == 15
+    assert curves.first_above([0.1, 0.2, 0.3], 0.2) == 2  # at the level is past it
     assert _rounds(panel, 1).note.startswith("Test accuracy in %, n = 1 seed. FedOL after its one round: 30.0")
     for change in ({"iterations": 2}, {"tau": 0.5}):
         (panel,) = curves.figures([cells[0], result("fedol", 0.3, **{**settings, **change})])

@@ -88,6 +88,12 @@ def test_equal_distances_merge_the_first_and_groups_are_numbered_in_order():
     assert clusters(far, 2) == [0, 1, 1, 0] and far[0, 3] == 1  # which are not changed
 
 
+def test_average_linkage_weighs_a_group_by_its_members():
+    # {0, 1, 2} to 3 is (9 + 9 + 3) / 3 = 7, so that 3 and 4, at 6.5, are merged; (mean(9, 9) + 3) / 2 would be 6.
+    far = np.array([[0, 1, 2, 9, 9], [1, 0, 2, 9, 9], [2, 2, 0, 3, 9], [9, 9, 3, 0, 6.5], [9, 9, 9, 6.5, 0.0]])
+    assert clusters(far, 2) == [0, 0, 0, 1, 1]
+
+
 def test_the_distance_of_certain_and_equal_rows_is_a_number():
     found = distances(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     assert found[0, 1] == 0 and found[0, 2] == pytest.approx(np.sqrt(np.log(2)))

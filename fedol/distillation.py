@@ -149,6 +149,11 @@ def serve(
     for iteration in range(len(server.history) + 1, teacher.iterations + 1):
         votes = iteration > 1 or start is not None
         targets = teacher.targets(iteration, server.predict_log_proba(public).exp() if votes else None)
+        if targets.soft.shape != (len(public), len(architecture.classes)):
+            raise InputError(
+                f"Targets must be [{len(public)}, {len(architecture.classes)}], a row for each image and a column for "
+                f"each class, but the method's are {list(targets.soft.shape)}."
+            )
         if targets.restart and iteration > 1:
             server.module = architecture.build(derive(seed, "server", "init", iteration))
         result = yield Job(

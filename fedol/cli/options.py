@@ -28,7 +28,9 @@ ServerModelName = Annotated[
     str | None, typer.Option("--model", help="The server's model: resnet56 (the default) or package.module:callable.")
 ]
 Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]
-Method = Annotated[str | None, typer.Option(help="fedol (the default), fedol+, pooled, feddf, fedhkt, fedet, mine or a variant.")]
+Method = Annotated[
+    str | None, typer.Option(help="fedol (the default), fedol+, pooled, feddf, fedhkt, fedet, mine or a variant.")
+]
 DefenceNames = Annotated[
     str | None,
     typer.Option(

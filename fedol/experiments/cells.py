@@ -2,7 +2,7 @@
 
 Only the settings that a method depends on enter the hash, so cells that must be equal are one cell: FedDF does not
 know τ, the ceiling knows no partition. A setting that is added later and switched off changes no hash.
-A dataset or model of FedOL's is named; one of yours is a file that may change, so its fingerprint is part of its name.
+A dataset, model or method of FedOL's is named; one of yours may change, so a fingerprint is part of its name.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from fedol import methods
 from fedol.config import RunConfig
 from fedol.data import DATASETS, Dataset
 from fedol.methods import ITERATED, LOCAL, METHODS, ONE_PASS, PARAMETER_METHODS
@@ -56,6 +57,8 @@ class Cell:
     def settings(self) -> dict[str, Any]:
         """Every setting that this result depends on."""
         found: dict[str, Any] = {"method": self.method}
+        code = methods.digest(self.method)
+        found |= {} if code is None else {"method_code": code}
         found |= _data(self.config) if self.method == CEILING else self.client_settings
         plan = self.config.distillation
         if self.method in METHODS or self.method == CEILING:

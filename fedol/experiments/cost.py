@@ -10,15 +10,15 @@ from typing import Any
 import torch
 
 from fedol.experiments import paper, work
-from fedol.experiments.cells import ONE_ROUND, ROUNDS, Cell
+from fedol.experiments.cells import CONTROLS, ONE_ROUND, ROUNDS, Cell
 from fedol.experiments.store import BenchFolder
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
 from fedol.files import write_json
 from fedol.knowledge import Knowledge
-from fedol.methods import LOCAL, METHODS, PARAMETER_METHODS
+from fedol.methods import LOCAL, PARAMETER_METHODS
 from fedol.methods.fedkt import Ensembles, save_labels
-from fedol.models import create, parameter_count
+from fedol.models import address, create, parameter_count
 from fedol.provenance import provenance
 from fedol.seeding import derive
 from fedol.server import ServerModel
@@ -39,13 +39,10 @@ LISTED = (LOCAL, "fedavg", "feddf", "fedet", "fedkt", "fedol")  # the methods of
 
 def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
     """One row per method of the one-round table that has clients, with what the folder has measured; kept in it."""
-    finished = {result["hash"]: result for result in folder.results()}
-    rows = []
-    for method in watched(ONE_ROUND, "methods"):
-        if method not in (LOCAL, *METHODS, *PARAMETER_METHODS):
-            continue
-        cell = Cell.of(method, scenario.config)
-        result = finished.get(cell.hash, {})
+    cells = {method: Cell.of(method, scenario.config) for method in ONE_ROUND if method not in CONTROLS}
+    finished, rows = _finished(cells, folder), []
+    for method, cell in watched(list(cells.items()), "methods"):
+        result = finished.get(method, {})
         row: dict[str, Any] = {"method": method, **_traffic(cell, scenario, result)}
         row["client_flops"] = work.client_work(cell, scenario) / cell.config.clients
         feedback = work.feedback_work(cell, scenario) / cell.config.clients
@@ -60,11 +57,39 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
         rows.append(row)
     remarks = [explanation()] if scenario.config.dataset == paper.DATASET else []
     remarks += _narrow(rows, scenario)
+    remarks.append(_parameters(scenario))
     table = {"settings": scenario.config.as_json(), "rows": rows, "explanation": " ".join(remarks)}
     table |= provenance(scenario.config.seed, scenario.device)
     same = replace(scenario.config, data_dir=None, device="auto")  # wherever the data are: folders merge
     write_json(folder.path / "cost" / f"{same.hash}.json", table)
     return table
+
+
+def _finished(cells: dict[str, Cell], folder: BenchFolder) -> dict[str, dict[str, Any]]:
+    """Results of these methods with one partition and seed, by method: of those that has most of them, ours if it may.
+
+    What a round costs does not depend on them, so any will do; but seconds of one table should be of one run.
+    """
+
+    def rest(settings: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in settings.items() if name not in ("partition", "seed")}
+
+    config = next(iter(cells.values())).config
+    wanted = {method: rest(cell.settings) for method, cell in cells.items()}
+    places: dict[tuple[str, int], dict[str, dict[str, Any]]] = {(config.partition, config.seed): {}}
+    for result in folder.results():
+        settings = result["settings"]
+        if wanted.get(settings["method"]) == rest(settings):
+            places.setdefault((settings["partition"], settings["seed"]), {})[settings["method"]] = result
+    return max(places.values(), key=len)  # of equal ones the first
+
+
+def _parameters(scenario: Scenario) -> str:
+    """How large the models are."""
+    config = scenario.config
+    specs = dict.fromkeys([*config.client_models, config.parameter_model, config.server_model])
+    counts = [f"{address(spec)} {parameter_count(scenario.architecture(spec).build()):,}" for spec in specs]
+    return f"Parameters: {', '.join(counts)}."
 
 
 def explanation() -> str:

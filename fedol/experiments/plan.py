@@ -28,8 +28,8 @@ class Plan:
         """All FLOPs."""
         return self.work + self.predictions
 
-    def as_json(self, speed: float) -> dict[str, Any]:
-        """For people and programs."""
+    def as_json(self, speed: float, timed: bool) -> dict[str, Any]:
+        """For people and programs; ``timed``: the speed is that of finished work, not of a few batches."""
         config = self.cells[0].config
         return {
             "partition": config.partition,
@@ -39,6 +39,7 @@ class Plan:
             "clients": self.clients,
             "flops": self.total,
             "seconds": self.total / speed if speed else 0.0,  # of a model in which torch counts nothing
+            "timed": timed,
         }
 
 
@@ -48,7 +49,7 @@ def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
     found = []
     for group in watched(spec.groups(), "planning"):
         # By hash: variants whose change does not matter to a method ask for the same cell.
-        wanted = {cell.hash: cell for cell in group if cell.hash not in seen and not folder.cell(cell).exists()}
+        wanted = {cell.hash: cell for cell in group if cell.hash not in seen and not folder.finished(cell)}
         seen |= wanted.keys()
         missing = list(wanted.values())
         if missing:

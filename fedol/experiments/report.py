@@ -113,9 +113,9 @@ def _over_fedol(table: dict[str, Any], number: int) -> Sheet:
         for name, line in lines.items()
         if any(line)
     ]
-    fedol = next(row["label"] for row in table["rows"] if row["method"] == "fedol")
     note = (
-        f"{measure(table['settings'])}: points above {fedol}, seed by seed, so on the same split of the data; {over}."
+        f"{measure(table['settings'])}: points above {table['fedol']}, seed by seed, so on the same split of the data; "
+        f"{over}."
     )
     title = f"Above FedOL: {settings_in_words(table['settings'])}"
     return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note)
@@ -193,7 +193,7 @@ def _big(value: float) -> str:
 
 
 def _megabytes(value: float) -> str:
-    return f"{value / 1e6:.3f}"
+    return f"{value / 1e6:.3f}" if value == 0 or value >= 1e4 else f"{value / 1e6:.2g}"  # little is not nothing
 
 
 # The columns of a cost table: heading, value of a row, and how it is written. One without any value is left out.

@@ -41,6 +41,8 @@ class Course:
         finished = folder.rounds(cell).glob("*/history.json")
         last = max(finished, key=lambda path: int(path.parent.name), default=None)
         self.history: list[Result] = read_json(last) if last else []
+        if not isinstance(self.history, list):
+            raise FedolError(f"{last} is no history of rounds.")
 
     @property
     def round(self) -> int:

@@ -46,8 +46,9 @@ class Bench:
         missing = self.plans()
         if not missing:
             return []  # the speed, which may have to be measured, matters to nobody
-        speed = self.speed()
-        return [group.as_json(speed) for group in missing]
+        known = self._known_speed()
+        speed = self._measured_speed() if known is None else known
+        return [group.as_json(speed, known is not None) for group in missing]
 
     def run(self, progress: Progress, time_limit: float | None = None, side_by_side: int = 1) -> dict[str, Any]:
         """Compute what is missing; after the limit (seconds) whatever is unfinished is left for the next time.
@@ -77,7 +78,7 @@ class Bench:
                 tried |= {cell.hash for group in batch for cell in group.cells}
                 todo = [group for group in todo if any(cell.hash not in tried for cell in group.cells)]
                 least = 0
-        hashes = {cell.hash: self.folder.cell(cell).exists() for cell in self.spec.cells()}
+        hashes = {cell.hash: self.folder.finished(cell) for cell in self.spec.cells()}
         counts = {"cells": len(hashes), "finished": sum(hashes.values()), "elsewhere": self._taken(todo)}
         return {**counts, "failed": failed}
 
@@ -95,7 +96,7 @@ class Bench:
             return sum(len(self._missing(group)) for group in todo if not self.folder.claim(group.cells, held))
 
     def _missing(self, group: Plan) -> list[Cell]:
-        return [cell for cell in group.cells if not self.folder.cell(cell).exists()]
+        return [cell for cell in group.cells if not self.folder.finished(cell)]
 
     def _plan(self, cells: list[Cell]) -> Plan:
         return plan(cells, self._scenario, self.folder)
@@ -114,11 +115,8 @@ class Bench:
                 break
         return batch
 
-    def speed(self) -> float:
-        """FLOPs per second on this device: from what is finished here, else measured on a few batches."""
-        known = self._known_speed()
-        if known is not None:
-            return known
+    def _measured_speed(self) -> float:
+        """FLOPs per second on this device by a few batches of the server: small clients have less."""
         here, size = self._scenario, self.spec.config.batch_size
         images = here.public[torch.arange(4 * size) % len(here.public)]  # of few images the same again
         classes = torch.zeros(len(images), dtype=torch.long)
@@ -128,6 +126,7 @@ class Bench:
         return len(images) * work.TRAINING * work.forward_flops(here.server) / result.seconds
 
     def _known_speed(self) -> float | None:
+        """FLOPs per second on this device, from what is finished in the folder."""
         return self.folder.speed(device_name(self.device), self.spec.config.width)
 
     def _run(self, batch: list[Plan], progress: Progress) -> list[str]:
@@ -147,7 +146,7 @@ class Bench:
                 else:
                     self._finish(cell, result, progress)
         widths = {cell.config.width for cell, _ in ready}
-        if not errors and len(widths) == 1 and all(self.folder.cell(cell).exists() for cell, _ in ready):
+        if not errors and len(widths) == 1 and all(self.folder.finished(cell) for cell, _ in ready):
             total, elapsed = sum(group.total for group in batch), time.monotonic() - started
             self.folder.time(batch[0].cells[0].hash, device_name(self.device), widths.pop(), total, elapsed)
         return errors
@@ -155,7 +154,8 @@ class Bench:
     def _cure(self, error: FedolError) -> str:
         """What helps where a file that we keep is damaged, unless the error says it (of a full disk, for instance)."""
         said, kept = str(error), (str(self.folder.path / name) for name in ("clients", "servers", "rounds"))
-        damaged = any(path in said for path in kept) and "same command" not in said
+        helped = "same command" in said or "remove the file" in said
+        damaged = any(path in said for path in kept) and not helped
         return " Remove that file, and the same command makes it again." if damaged else ""
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:

@@ -56,8 +56,14 @@ class BenchFolder:
         return True
 
     def cell(self, cell: Cell) -> Path:
-        """A cell's result; it is there exactly when the cell is finished."""
+        """A cell's result."""
         return self.path / "cells" / f"{cell.hash}.json"
+
+    def finished(self, cell: Cell) -> bool:
+        """Whether a cell's result is there and whole; one that is damaged is computed again."""
+        with suppress(FedolError):
+            return self.cell(cell).exists() and bool(self._result(self.cell(cell)))
+        return False
 
     def upload(self, clients: str, k: int) -> Path:
         """What client k sent."""
@@ -87,10 +93,13 @@ class BenchFolder:
     def results(self) -> Iterator[dict[str, Any]]:
         """Every finished cell."""
         for path in watched(sorted((self.path / "cells").glob("*.json")), "reading cells"):
-            found = read_json(path)
-            if not isinstance(found, dict) or not {"hash", "method", "settings", "seed", "accuracy"} <= found.keys():
-                raise FedolError(f"{path} is no result of a benchmark; move it out of this folder.")
-            yield {**found, "file": f"cells/{path.name}"}
+            yield {**self._result(path), "file": f"cells/{path.name}"}
+
+    def _result(self, path: Path) -> dict[str, Any]:
+        found = read_json(path)
+        if not isinstance(found, dict) or not {"hash", "method", "settings", "seed", "accuracy"} <= found.keys():
+            raise FedolError(f"{path} is no result of a benchmark; move it out of this folder.")
+        return found
 
     def time(self, name: str, device: str, width: int, work: float, seconds: float) -> None:
         """Remember how long something took."""

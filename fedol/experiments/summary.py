@@ -36,12 +36,22 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
         named = {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}
         partitions = sorted(named, key=rank) or [ANY]
         rows = list(alike(mine).values())
-        several = [row for row in rows if row[0]["method"] == "fedol"]
-        fedol = several[0] if len(several) == 1 else []  # of two, neither is the one to compare with
+        fedol = _to_compare_with(rows)
         body = [_row(row, partitions, fedol) for row in rows]
         tell_apart(body)
-        found.append({"settings": dict(zip(SHARED, key, strict=True)), "partitions": partitions, "rows": body})
+        named_fedol = next((row["label"] for row, cells in zip(body, rows, strict=True) if cells is fedol), None)
+        table = {"settings": dict(zip(SHARED, key, strict=True)), "partitions": partitions, "fedol": named_fedol}
+        found.append({**table, "rows": body})
     return found
+
+
+def _to_compare_with(rows: list[list[Result]]) -> list[Result]:
+    """The row of FedOL, of several the one with the paper's settings, else with the most iterations; else none."""
+    fedol = [row for row in rows if row[0]["method"] == "fedol"]
+    theirs = [row for row in fedol if as_the_paper(row[0]["settings"])]
+    most = max((row[0]["settings"]["iterations"] for row in fedol), default=0)
+    longest = [row for row in fedol if row[0]["settings"]["iterations"] == most]
+    return next((found[0] for found in (fedol, theirs, longest) if len(found) == 1), [])
 
 
 def alike(cells: list[Result], but: tuple[str, ...] = ()) -> dict[str, list[Result]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 from collections.abc import Iterable
 
 from fedol.errors import InputError, unknown
@@ -28,6 +30,7 @@ __all__ = [
     "Method",
     "Targets",
     "Teacher",
+    "digest",
     "everywhere",
     "find",
     "names",
@@ -110,6 +113,17 @@ def title(name: str) -> str:
     return TITLES.get(name, name)
 
 
+def digest(name: str) -> str | None:
+    """Of the source of a method of yours, which may change; None of FedOL's own, and where there is no source."""
+    method = METHODS.get(name)
+    if method is None or (getattr(method, "__module__", None) or "").startswith("fedol."):
+        return None
+    try:
+        return hashlib.sha256(inspect.getsource(method).encode()).hexdigest()[:12]
+    except (OSError, TypeError):
+        return None
+
+
 def trainings(name: str, iterations: int) -> int:
     """How often a method trains its server, of the iterations that are asked for."""
     return iterations if name in ITERATED else 1
@@ -123,6 +137,11 @@ def find(name: str) -> Method:
 
     def checked(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
         teacher = method(Clients(knowledge), settings)
+        if not (hasattr(teacher, "iterations") and hasattr(teacher, "targets")):
+            raise InputError(
+                f"The method '{name}' must return a teacher, such as once(targets) of fedol.methods.teacher, but "
+                f"returns a {type(teacher).__name__}."
+            )
         if teacher.iterations > 1 and name not in ITERATED:  # benchmarks would count and keep it as one that does not
             raise InputError(
                 f"The method '{name}' trains its server {teacher.iterations} times, so its name must also stand in "

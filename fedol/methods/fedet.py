@@ -10,6 +10,7 @@ from torch import Tensor
 from fedol.arrays import exact
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot
+from fedol.voting import TIE
 
 DIVERSITY = 0.05  # λ, the weight of the dissenters
 
@@ -18,7 +19,8 @@ def fedet(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = onehot(y) + λ·s_div, the target of CE(y, s) + λ·KL(s_div ‖ s); two passes over the clients.
 
     α_k ∝ σ²_k, the variance of client k's logits over the classes; y = argmax Σ_k α_k z_k. s_div = softmax(Σ α_k z_k)
-    over the clients whose own class is not y, α renormalised over them; where nobody dissents there is no such term.
+    over the clients whose own class is not y, α renormalised over them; where nobody dissents, or only clients whose
+    classes are all alike (σ² = 0), there is no such term.
     Log-probabilities stand for the logits: they differ by a constant per sample, which changes none of these.
     """
     return _teacher(knowledge, lambda client: client.log_probs)
@@ -32,7 +34,8 @@ def fedet_probs(knowledge: Iterable[Knowledge], settings: Distillation) -> Teach
 def _teacher(knowledge: Iterable[Knowledge], varying: Callable[[Knowledge], Tensor]) -> Teacher:
     """Fed-ET with σ²_k the variance over the classes of what ``varying`` gives."""
     total, _ = _pool(knowledge, varying, None)
-    consensus = total.argmax(1)
+    best = total.amax(1, keepdim=True)
+    consensus = (total >= best - TIE * best.abs()).int().argmax(1)  # the lowest class of equal ones
     diverse, weight = _pool(knowledge, varying, consensus)
     dissent = weight > 0
     opinion = torch.softmax(diverse / torch.where(dissent, weight, 1.0)[:, None], 1) * dissent[:, None]

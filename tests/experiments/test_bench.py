@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -393,7 +394,7 @@ def test_an_estimate_goes_by_models_of_the_same_width(tmp_path):
     bench = Bench(Spec.from_json({**SMOKE, "methods": "feddf"}), tmp_path)
     device, width = "cpu", bench.spec.config.width
     known = bench.folder.speed(device, width)
-    assert known and bench.speed() == known and bench.folder.speed(device, width + 1) is None
+    assert known and bench._known_speed() == known and bench.folder.speed(device, width + 1) is None
     bench.folder.time("wide", device, width + 1, work=6e9, seconds=3.0)
     for number, broken in enumerate(["[]", "{}", f'{{"device": "cpu", "width": {width}, "work": "much"}}', "{"]):
         (tmp_path / "timing" / f"{number}.json").write_text(broken)  # an estimate is not worth an error
@@ -434,6 +435,30 @@ def test_a_damaged_client_stops_only_the_methods_that_read_it(tmp_path):
     assert failure.startswith("FedDF") and failure.endswith("Remove that file, and the same command makes it again.")
     damaged.unlink()
     assert run(tmp_path, kind="rounds", rounds=2, feedback_epochs=1, methods="fedavg,feddf")["finished"] == 2
+
+
+def test_a_damaged_cell_is_not_finished_and_computed_again(tmp_path):
+    run(tmp_path, methods="local,feddf")
+    cells = sorted(tmp_path.glob("cells/*.json"))
+    whole = [json.loads(path.read_text())["accuracy"] for path in cells]
+    cells[0].write_text('{"hash": "x')
+    cells[1].write_text("{}")
+    bench = Bench(Spec.from_json({**SMOKE, "methods": "local,feddf"}), tmp_path)
+    assert [len(group.cells) for group in bench.plans()] == [2]
+    assert run(tmp_path, methods="local,feddf")["finished"] == 2
+    assert [json.loads(path.read_text())["accuracy"] for path in cells] == whole
+
+
+def test_a_damaged_history_of_rounds_is_named(tmp_path):
+    wanted = Spec.from_json({**SMOKE, "kind": "rounds", "rounds": 3, "feedback_epochs": 1, "methods": "feddf,mine"})
+    bench = Bench(wanted, tmp_path)
+    path = bench.folder.rounds(wanted.cells()[0]) / "01" / "history.json"
+    for content, words in (("{}", "is no history of rounds. Remove that file"), ("{", "or remove the file.")):
+        write_json(path, {})
+        path.write_text(content)
+        (failure,) = bench.run(Silent())["failed"]
+        assert failure.startswith("FedDF") and f"{path}" in failure and words in failure
+        assert failure.lower().count("remove") == 1
 
 
 def test_a_damaged_record_is_named(tmp_path):
@@ -526,7 +551,7 @@ def test_the_worker_dry_runs_and_reports_errors_in_a_sentence(tmp_path, capsys):
 
 
 def test_a_dry_run_of_what_is_finished_measures_nothing(smoke, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(Bench, "speed", lambda bench: pytest.fail("the speed matters to nobody"))
+    monkeypatch.setattr(Bench, "_measured_speed", lambda bench: pytest.fail("the speed matters to nobody"))
     (tmp_path / "spec.json").write_text(json.dumps(SMOKE))
     assert main(["--spec", str(tmp_path / "spec.json"), "--out", str(smoke[0]), "--dry-run"]) == 0
     assert capsys.readouterr().out == ""
@@ -562,6 +587,18 @@ def test_cost_counts_what_is_sent(smoke):
     assert rows["fedol"]["seconds_on"] == results(smoke[0])["fedol", 1]["device"]
 
 
+def test_cost_takes_what_was_measured_with_another_partition_and_seed(smoke):
+    config = Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config
+    asked, other = (
+        cost(Scenario(changed), BenchFolder(smoke[0]))["rows"]
+        for changed in (config, replace(config, partition="iid", seed=7))
+    )
+    assert [row["client_seconds"] for row in asked] == [row["client_seconds"] for row in other]
+    assert all(row["measured"] for row in other)
+    longer = cost(Scenario(replace(config, epochs=2)), BenchFolder(smoke[0]))["rows"]
+    assert not any(row["measured"] for row in longer if row["method"] != "local")
+
+
 def test_cost_without_any_cell_is_the_size_of_the_files_it_would_send(smoke, tmp_path):
     scenario = Scenario(Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config)
     fresh, sent = (
@@ -595,7 +632,9 @@ def test_the_papers_figures_stand_beside_its_own_dataset_and_methods():
 def test_a_cost_table_says_its_units_and_leaves_out_what_it_has_not(smoke):
     scenario = Scenario(Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config)
     table = cost(scenario, BenchFolder(smoke[0]))
-    assert not table["explanation"]  # no figure of the paper, and no network so narrow
+    assert re.fullmatch(
+        r"Parameters: mlp [\d,]+, cnn [\d,]+, cnn-large [\d,]+\.", table["explanation"]
+    )  # not the paper's
     sheet = cost_sheet(table, 1)
     heads = ["", "up, MB", "down, MB", "down later, MB", "client FLOPs", "client FLOPs later", "server FLOPs"]
     assert sheet.columns == [*heads, "client s", "server s"]

@@ -1,5 +1,6 @@
 """Cells: equal work has one name, different work another; and what a benchmark consists of."""
 
+import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -149,6 +150,20 @@ def test_a_model_of_yours_is_known_by_what_its_file_says(tmp_path):
     file.write_text("Large = 256")
     assert not {c.hash for c in before} & set(hashes)
     assert before[0].clients == cell("feddf").clients  # its clients are others' too
+
+
+def test_a_method_of_yours_is_known_by_its_code(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    hashes = set()
+    for number in (2, 3):
+        (tmp_path / f"mine{number}.py").write_text(f"def sharp(knowledge, settings):\n    return {number}\n")
+        monkeypatch.setitem(methods.METHODS, "sharp", importlib.import_module(f"mine{number}").sharp)
+        hashes.add(cell("sharp").hash)
+    assert len(hashes) == 2 and "method_code" not in cell("feddf").settings
+    namespace = {}
+    exec("def sharp(knowledge, settings): return 4", namespace)  # of which there is no source
+    monkeypatch.setitem(methods.METHODS, "sharp", namespace["sharp"])
+    assert "method_code" not in cell("sharp").settings
 
 
 def test_a_control_hears_nobody_so_it_has_no_defence():

@@ -89,8 +89,23 @@ def test_above_fedol_counts_the_seeds_that_both_have():
     assert page.rows == [["MinE (50 epochs)", "", "-20.0"], ["FedOL+ (10 × 50 epochs)", "", "+3.0 ± 1.4 (n = 2)"]]
     (apart,) = summary.tables([cell for cell in cells if cell["seed"] in (0, 5)])
     assert not has(apart, "over_fedol")
-    (two,) = summary.tables([*cells, result("fedol", 0.1, seed=3, server_epochs=5, iterations=10)])
-    assert not has(two, "over_fedol")  # which FedOL would it be?
+
+
+@pytest.mark.parametrize(
+    ("settings", "compared"),
+    [
+        ([(10, 50), (10, 5)], "FedOL (10 × 50 epochs)"),  # the paper's
+        ([(1, 500), (10, 50)], "FedOL (10 × 50 epochs)"),
+        ([(1, 6), (3, 2)], "FedOL (3 × 2 epochs)"),  # none is the paper's, but a control with one iteration is no FedOL
+        ([(3, 2), (3, 4)], None),  # which would it be?
+    ],
+)
+def test_of_several_fedols_one_is_compared_with(settings, compared):
+    cells = [result("fedol", 0.3, seed=3, iterations=i, server_epochs=e, tau=0.2) for i, e in settings]
+    (table,) = summary.tables([*cells, result("mine", 0.1, seed=3, server_epochs=50)])
+    assert table["fedol"] == compared and has(table, "over_fedol") == (compared is not None)
+    if compared:
+        assert f"points above {compared}," in _over_fedol(table, 1).note
 
 
 def test_a_comparison_says_what_it_is_of_and_how_many_seeds():

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+import fedol
 from fedol import methods
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
 from fedol.methods.fedhkt import agreeing, clusters, distances
+from fedol.methods.teacher import once
 from fedol.voting import entropy
 
 # Two samples, three classes, three clients.
@@ -86,6 +88,17 @@ def test_equal_distances_merge_the_first_and_groups_are_numbered_in_order():
     assert clusters(np.ones((4, 4)) - np.eye(4), 2) == [0, 0, 0, 1]
     far = np.array([[0, 9, 9, 1], [9, 0, 2, 9], [9, 2, 0, 9], [1, 9, 9, 0.0]])
     assert clusters(far, 2) == [0, 1, 1, 0] and far[0, 3] == 1  # which are not changed
+
+
+def test_a_method_that_returns_no_teacher_or_other_targets_is_named(monkeypatch):
+    clients, public = knowledge(A, B), torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+    for answer, words in (
+        (torch.ones(2, 3), "The method 'odd' must return a teacher.*returns a Tensor"),
+        (once(torch.ones(2)), r"Targets must be \[2, 3\].*the method's are \[2\]"),
+    ):
+        monkeypatch.setitem(methods.METHODS, "odd", lambda known, settings, answer=answer: answer)
+        with pytest.raises(InputError, match=words):
+            fedol.distill(clients, public, model="mlp", method="odd", epochs=1)
 
 
 def test_average_linkage_weighs_a_group_by_its_members():

@@ -587,15 +587,16 @@ def test_cost_counts_what_is_sent(smoke):
     assert rows["fedol"]["seconds_on"] == results(smoke[0])["fedol", 1]["device"]
 
 
-def test_cost_takes_what_was_measured_with_another_partition_and_seed(smoke):
+def test_cost_takes_what_was_measured_with_another_partition_and_seed(smoke, tmp_path):
+    out = shutil.copytree(smoke[0] / "cells", tmp_path / "cells").parent
     config = Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config
     asked, other = (
-        cost(Scenario(changed), BenchFolder(smoke[0]))["rows"]
+        cost(Scenario(changed), BenchFolder(out))["rows"]
         for changed in (config, replace(config, partition="iid", seed=7))
     )
     assert [row["client_seconds"] for row in asked] == [row["client_seconds"] for row in other]
     assert all(row["measured"] for row in other)
-    longer = cost(Scenario(replace(config, epochs=2)), BenchFolder(smoke[0]))["rows"]
+    longer = cost(Scenario(replace(config, epochs=2)), BenchFolder(out))["rows"]
     assert not any(row["measured"] for row in longer if row["method"] != "local")
 
 

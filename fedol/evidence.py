@@ -58,7 +58,7 @@ def gather(
         names.append(client.client)
         agreement.append((vote == final.argmax(1)).double().mean().item())
         heard = client.client not in left_out
-        opinions.append(_opinion(probs, vote, h, counts if heard else [0] * max(1, len(counts)), defence)[:, shown])
+        opinions.append(_opinion(probs, vote, h, counts if heard else [0] * max(1, len(votes)), defence)[:, shown])
         weights.append(heard * torch.exp(-h.clamp_min(defence.floor))[shown])
         mixture += weights[-1][:, None] * probs[shown]
     total = torch.stack(weights).sum(0)

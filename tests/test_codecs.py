@@ -97,6 +97,20 @@ def test_top_k_ranks_what_was_not_sent_below_what_was(sharpness: float) -> None:
         torch.testing.assert_close(row[~row.isnan()], value.expand(15), rtol=1e-3, atol=1e-2)
 
 
+def test_top_k_takes_what_it_wrote_where_all_others_are_alike() -> None:
+    """There their mean is the last value that is sent, but for rounding, which must not look like disorder."""
+    for count, k in ((100, 10), (10, 2), (10, 7), (3, 5)):
+        top = torch.linspace(1 / count, 1, 5000)[:, None]
+        log_probs = torch.cat([top, ((1 - top) / (count - 1)).expand(-1, count - 1)], 1).clamp_min(1e-30).log()
+        decoded = through(f"top{k}", torch.log_softmax(log_probs, 1))
+        torch.testing.assert_close(decoded.exp(), log_probs.exp(), atol=2e-3, rtol=0)
+
+
+def test_top_k_names_any_class() -> None:
+    log_probs = torch.log_softmax(torch.nn.functional.one_hot(torch.tensor([66_000]), 70_000) * 20.0, 1)
+    assert through("top1", log_probs).argmax(1).tolist() == [66_000]
+
+
 @pytest.mark.parametrize("name", ["", "q9c60", "q7", "q7c0", "float64", "top0", "zstd", "q7c60+zstd+zstd", "q７c60"])
 def test_unknown_codec(name: str) -> None:
     with pytest.raises(InputError, match="There is no codec"):
@@ -147,6 +161,8 @@ def test_top_k_bytes_that_mean_nothing() -> None:
     ]:
         with pytest.raises(InputError, match="top"):
             codec.decode(bad.astype("<f2").tobytes() + bytes(index), 1, 4)
+    with pytest.raises(InputError, match="top values"):  # all classes sent, so that nothing is left for the others
+        codecs.find("top5").decode(np.full((4, 1), 1000.0).astype("<f2").tobytes() + bytes([0, 1, 2]), 1, 3)
 
 
 @pytest.mark.parametrize(

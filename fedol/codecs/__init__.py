@@ -2,7 +2,7 @@
 
     float32  float16          log-probabilities as they are
     q7c60                     7-bit quantised log-probabilities, clipped 60 nats below the runner-up
-    top10                     the 10 largest log-probabilities, and the mean of the others
+    top10                     the 10 largest probabilities, and the mean of the others
     ...+zstd                  any of these, compressed
 
 ``DEFAULT`` and ``SMALL`` were chosen by measurement: ``benchmarks/results/codecs.json``.

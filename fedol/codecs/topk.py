@@ -1,7 +1,7 @@
-"""The k largest log-probabilities of each sample, and the mean of the others, which all others then are.
+"""The k largest probabilities of each sample, and the mean of the others, which all others then are; as logarithms.
 
-That mean is sent, because it cannot be had from what the k leave of 1: a few thousandths of rounding would be all there
-is of it, and a pool of log-probabilities would be made of that (``benchmarks/results/codecs.json``).
+That mean is sent, because it cannot be had from what the k leave of 1: where they are nearly all of it, a difference of
+roundings is left, and a pool of log-probabilities would be made of its logarithm.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TopK:
         return f"top{self.k}"
 
     def size(self, samples: int, classes: int) -> int:
-        """Two bytes per value, one or two per class index."""
+        """Two bytes per value, one, two or four per class index."""
         return samples * (self._kept(classes) * (2 + _index(classes).itemsize) + 2)
 
     def _kept(self, classes: int) -> int:
@@ -40,6 +40,7 @@ class TopK:
         count, k = log_probs.shape[1], self._kept(log_probs.shape[1])
         values, classes = log_probs.topk(k, 1)
         others = torch.logsumexp(log_probs.scatter(1, classes, -math.inf), 1) - math.log(max(1, count - k))
+        others = others.minimum(values[:, -1])  # which it is, but for rounding, where these are all alike
         stored = torch.cat([values.T, others[None]]).clamp_min(LOWEST).numpy().astype("<f2")
         return stored.tobytes() + classes.T.numpy().astype(_index(count)).tobytes()
 
@@ -52,7 +53,7 @@ class TopK:
         values, rest = stored[:, :k], stored[:, k:]
         ordered = (stored[:, 1:] <= stored[:, :-1]).all() and torch.isfinite(stored).all()
         total = values.exp().sum(1) + (classes - k) * rest[:, 0].exp()
-        if not ordered or ((total - 1).abs() > SUM_TOLERANCE).any():
+        if not (ordered and ((total - 1).abs() <= SUM_TOLERANCE).all()):
             raise InputError("its top values are no probabilities")
         named = index.sort(1).values
         if (index >= classes).any() or (named[:, 1:] == named[:, :-1]).any():
@@ -61,4 +62,4 @@ class TopK:
 
 
 def _index(classes: int) -> np.dtype[np.unsignedinteger]:
-    return np.dtype("u1") if classes <= 256 else np.dtype("<u2")
+    return np.dtype("u1") if classes <= 1 << 8 else np.dtype("<u2") if classes <= 1 << 16 else np.dtype("<u4")

@@ -40,7 +40,8 @@ LISTED = (LOCAL, "fedavg", "feddf", "fedet", "fedkt", "fedol")  # the methods of
 def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
     """One row per method of the one-round table that has clients, with what the folder has measured; kept in it."""
     cells = {method: Cell.of(method, scenario.config) for method in ONE_ROUND if method not in CONTROLS}
-    finished, rows = _finished(cells, folder), []
+    (partition, seed), finished = _finished(cells, folder)
+    rows = []
     for method, cell in watched(list(cells.items()), "methods"):
         result = finished.get(method, {})
         row: dict[str, Any] = {"method": method, **_traffic(cell, scenario, result)}
@@ -57,6 +58,7 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
         rows.append(row)
     remarks = [explanation()] if scenario.config.dataset == paper.DATASET else []
     remarks += _narrow(rows, scenario)
+    remarks += [f"Measured with {partition}, seed {seed}."] if finished else []
     remarks.append(_parameters(scenario))
     table = {"settings": scenario.config.as_json(), "rows": rows, "explanation": " ".join(remarks)}
     table |= provenance(scenario.config.seed, scenario.device)
@@ -65,10 +67,11 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
     return table
 
 
-def _finished(cells: dict[str, Cell], folder: BenchFolder) -> dict[str, dict[str, Any]]:
-    """Results of these methods with one partition and seed, by method: of those that has most of them, ours if it may.
+def _finished(cells: dict[str, Cell], folder: BenchFolder) -> tuple[tuple[str, int], dict[str, dict[str, Any]]]:
+    """The partition and seed with which most of these methods are finished, and their results, by method.
 
-    What a round costs does not depend on them, so any will do; but seconds of one table should be of one run.
+    Of one partition and seed, because compressed uploads differ between them, and seconds between runs; the one that
+    the cells name, where no other has more.
     """
 
     def rest(settings: dict[str, Any]) -> dict[str, Any]:
@@ -81,7 +84,7 @@ def _finished(cells: dict[str, Cell], folder: BenchFolder) -> dict[str, dict[str
         settings = result["settings"]
         if wanted.get(settings["method"]) == rest(settings):
             places.setdefault((settings["partition"], settings["seed"]), {})[settings["method"]] = result
-    return max(places.values(), key=len)  # of equal ones the first
+    return max(places.items(), key=lambda place: len(place[1]))  # of equal ones the first
 
 
 def _parameters(scenario: Scenario) -> str:

@@ -62,7 +62,8 @@ class BenchFolder:
     def finished(self, cell: Cell) -> bool:
         """Whether a cell's result is there and whole; one that is damaged is computed again."""
         with suppress(FedolError):
-            return self.cell(cell).exists() and bool(self._result(self.cell(cell)))
+            self._result(self.cell(cell))
+            return True
         return False
 
     def upload(self, clients: str, k: int) -> Path:
@@ -96,8 +97,9 @@ class BenchFolder:
             yield {**self._result(path), "file": f"cells/{path.name}"}
 
     def _result(self, path: Path) -> dict[str, Any]:
-        found = read_json(path)
-        if not isinstance(found, dict) or not {"hash", "method", "settings", "seed", "accuracy"} <= found.keys():
+        found: dict[str, Any] = read_json(path)
+        whole = isinstance(found, dict) and {"hash", "method", "settings", "seed", "accuracy"} <= found.keys()
+        if not (whole and isinstance(found["settings"], dict) and isinstance(found["settings"].get("method"), str)):
             raise FedolError(f"{path} is no result of a benchmark; move it out of this folder.")
         return found
 

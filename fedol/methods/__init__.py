@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Iterable
+from pathlib import Path
 
 from fedol.errors import InputError, unknown
 from fedol.knowledge import Knowledge
@@ -114,14 +115,15 @@ def title(name: str) -> str:
 
 
 def digest(name: str) -> str | None:
-    """Of the source of a method of yours, which may change; None of FedOL's own, and where there is no source."""
+    """Of the file of a method of yours, which may change; None of FedOL's own, and where there is no file."""
     method = METHODS.get(name)
     if method is None or (getattr(method, "__module__", None) or "").startswith("fedol."):
         return None
     try:
-        return hashlib.sha256(inspect.getsource(method).encode()).hexdigest()[:12]
-    except (OSError, TypeError):
+        file = Path(inspect.getfile(method))
+    except TypeError:  # of an object that is no function and no class
         return None
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:12] if file.is_file() else None
 
 
 def trainings(name: str, iterations: int) -> int:

@@ -43,9 +43,9 @@ Or `fedol predict RUN IMAGES`, `fedol export RUN --onnx FILE`.
 
 ## Limits
 
-The model can be no better than what its clients know together, and it has their biases. {labels}
-{suspicions} What a client's predictions reveal about its data is discussed in the
-documentation (docs/privacy.md).
+The model can be no better than what its clients know together, and it has their biases.
+{labels} {suspicions}
+What a client's predictions reveal about its data is discussed in the documentation (docs/privacy.md).
 
 ## Versions
 
@@ -90,7 +90,7 @@ def model_card(summary: dict[str, Any]) -> str:
         refused=f"\n{_table(refused)}\n" if summary["refused"] else "",
         method=config["method"],
         training=_training(config, summary["history"]),
-        labels=_labels(summary["history"][-1]),
+        labels=_labels(config, summary["history"][-1]),
         seed=config["seed"],
         device=summary["device"],
         closed=summary["closed"],
@@ -105,15 +105,20 @@ def _training(config: dict[str, Any], history: list[dict[str, Any]]) -> str:
     """What the server was trained with, of the settings those that its method heeds: what it did says which."""
     times = f"{len(history)} iterations of " if len(history) > 1 else ""
     words = f"{times}{config['epochs']} epochs, batch {config['batch_size']}, Adam {config['lr']:g}"
-    words += f", tau {config['tau']:g}" if "coverage" in history[-1] else ""
+    words += f", tau {_tau(config):g}" if "coverage" in history[-1] else ""
     return words + (f", rho {config['rho']:g} + {config['rho_step']:g} per iteration" if "rho" in history[-1] else "")
 
 
-def _labels(last: dict[str, Any]) -> str:
-    """Where pseudo-labels come from, if there are any."""
-    if "rho" in last:
-        return "Pseudo-labels come from a vote of the clients."
-    return "Pseudo-labels are the pooled clients' surest classes." if "coverage" in last else "It has no pseudo-labels."
+def _tau(config: dict[str, Any]) -> float:
+    return 0.0 if config["method"] == "fedol-tau0" else float(config["tau"])
+
+
+def _labels(config: dict[str, Any], last: dict[str, Any]) -> str:
+    """Where pseudo-labels come from, if there are any that count."""
+    if "coverage" not in last or _tau(config) == 0:
+        return ""
+    voted = "Pseudo-labels come from a vote of the clients."
+    return voted if "rho" in last else "Pseudo-labels are the pooled clients' surest classes."
 
 
 def _suspicions(summary: dict[str, Any]) -> str:

@@ -596,6 +596,12 @@ def test_cost_takes_what_was_measured_with_another_partition_and_seed(smoke, tmp
     )
     assert [row["client_seconds"] for row in asked] == [row["client_seconds"] for row in other]
     assert all(row["measured"] for row in other)
+    moved = results(out)["feddf", 1]  # of another partition there is one cell only: all are taken from the first
+    moved["settings"]["partition"], moved["clients"] = "iid", [{"seconds": 1e9, "upload_bytes": 1}]
+    write_json(out / "cells" / "moved.json", moved)
+    table = cost(Scenario(replace(config, partition="iid")), BenchFolder(out))
+    assert [row["up_bytes"] for row in table["rows"]] == [row["up_bytes"] for row in asked]
+    assert table["explanation"].startswith("Measured with dirichlet:0.5, seed 0.")
     longer = cost(Scenario(replace(config, epochs=2)), BenchFolder(out))["rows"]
     assert not any(row["measured"] for row in longer if row["method"] != "local")
 
@@ -633,9 +639,9 @@ def test_the_papers_figures_stand_beside_its_own_dataset_and_methods():
 def test_a_cost_table_says_its_units_and_leaves_out_what_it_has_not(smoke):
     scenario = Scenario(Spec.from_json({**SMOKE, "methods": "local"}).cells()[0].config)
     table = cost(scenario, BenchFolder(smoke[0]))
-    assert re.fullmatch(
-        r"Parameters: mlp [\d,]+, cnn [\d,]+, cnn-large [\d,]+\.", table["explanation"]
-    )  # not the paper's
+    measured, _, sizes = table["explanation"].partition(" Parameters: ")
+    assert measured == "Measured with dirichlet:0.5, seed 0."  # the paper's figures are not for this
+    assert re.fullmatch(r"mlp [\d,]+, cnn [\d,]+, cnn-large [\d,]+\.", sizes)
     sheet = cost_sheet(table, 1)
     heads = ["", "up, MB", "down, MB", "down later, MB", "client FLOPs", "client FLOPs later", "server FLOPs"]
     assert sheet.columns == [*heads, "client s", "server s"]
@@ -712,10 +718,10 @@ SETTINGS = {"dataset": "digits", "width": 4, "public": 60, "batch_size": 32, "lr
 @pytest.mark.parametrize(
     ("settings", "cause"),
     [
-        ({**SETTINGS, "partition": "iid"}, "KeyError: 'method'"),
-        ({**SETTINGS, "method": "local", "partition": "weird:3"}, "'weird' is not in"),
-        ({"method": "local"}, "KeyError: 'dataset'"),
-        ([], "AttributeError"),
+        ({**SETTINGS, "partition": "iid"}, ""),
+        ({**SETTINGS, "method": "local", "partition": "weird:3"}, r" \(.*'weird' is not in.*\)"),
+        ({"method": "local"}, r" \(KeyError: 'dataset'\)"),
+        ([], ""),
     ],
 )
 def test_a_cell_from_which_no_table_can_be_made_is_named(settings, cause, tmp_path):
@@ -723,7 +729,7 @@ def test_a_cell_from_which_no_table_can_be_made_is_named(settings, cause, tmp_pa
     write_json(tmp_path / "cells" / "a.json", {**whole, "accuracy": 0.5})
     assert report(tmp_path)[0][0].rows == [["Local", "50.0"]]
     write_json(tmp_path / "cells" / "b.json", {**whole, "accuracy": 0.5, "settings": settings})
-    with pytest.raises(FedolError, match=rf"b\.json is no whole result of a benchmark \(.*{cause}.*\); move it out"):
+    with pytest.raises(FedolError, match=rf"b\.json is no (whole )?result of a benchmark{cause}; move it out"):
         report(tmp_path)
 
 

@@ -156,12 +156,12 @@ def test_a_method_of_yours_is_known_by_its_code(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     hashes = set()
     for number in (2, 3):
-        (tmp_path / f"mine{number}.py").write_text(f"def sharp(knowledge, settings):\n    return {number}\n")
+        (tmp_path / f"mine{number}.py").write_text(f"N = {number}\n\ndef sharp(knowledge, settings):\n    return N\n")
         monkeypatch.setitem(methods.METHODS, "sharp", importlib.import_module(f"mine{number}").sharp)
         hashes.add(cell("sharp").hash)
     assert len(hashes) == 2 and "method_code" not in cell("feddf").settings
     namespace = {}
-    exec("def sharp(knowledge, settings): return 4", namespace)  # of which there is no source
+    exec("def sharp(knowledge, settings): return 4", namespace)  # of which there is no file
     monkeypatch.setitem(methods.METHODS, "sharp", namespace["sharp"])
     assert "method_code" not in cell("sharp").settings
 

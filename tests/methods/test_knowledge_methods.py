@@ -101,6 +101,15 @@ def test_a_method_that_returns_no_teacher_or_other_targets_is_named(monkeypatch)
             fedol.distill(clients, public, model="mlp", method="odd", epochs=1)
 
 
+def test_equal_classes_of_fedets_consensus_are_a_tie_for_the_lowest():
+    rng = np.random.default_rng(0)
+    clients = rng.dirichlet([1, 1, 9, 1, 1, 9], size=(7, 300))
+    # Every client has a twin who exchanges two classes: both sums are the same, but for rounding.
+    twins = clients[::-1, :, [0, 1, 5, 3, 4, 2]]
+    consensus = target("fedet", *clients, *twins).soft.argmax(1)
+    assert (consensus == 2).sum() > 250 and not (consensus == 5).any()
+
+
 def test_average_linkage_weighs_a_group_by_its_members():
     # {0, 1, 2} to 3 is (9 + 9 + 3) / 3 = 7, so that 3 and 4, at 6.5, are merged; (mean(9, 9) + 3) / 2 would be 6.
     far = np.array([[0, 1, 2, 9, 9], [1, 0, 2, 9, 9], [2, 2, 0, 3, 9], [9, 9, 3, 0, 6.5], [9, 9, 9, 6.5, 0.0]])

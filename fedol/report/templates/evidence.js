@@ -97,7 +97,7 @@ function show(position) {
   if (sample.labels.length > 1) {
     const steps = element("ol", { class: "steps" });
     sample.labels.forEach((c, t) => {
-      const words = `iteration ${t + 1}: ${named(c)}` + (c < 0 ? ", nobody was sure" : gated ? `, G = ${(sample.score[t] / 1000).toFixed(2)}, ${sample.voters[t]} voted` : `, sure to ${share(sample.score[t])}`);
+      const words = `iteration ${t + 1}: ${named(c)}` + (c < 0 ? (gated ? ", nobody was sure" : ", not among the surest") : gated ? `, G = ${(sample.score[t] / 1000).toFixed(2)}, ${sample.voters[t]} voted` : `, sure to ${share(sample.score[t])}`);
       const wrong = sample.truth !== null && c >= 0 && c !== sample.truth;
       steps.append(element("li", { title: words, class: c < 0 ? "none" : wrong ? "wrong" : "" }, c < 0 ? "–" : named(c)));
     });

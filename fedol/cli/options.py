@@ -29,7 +29,7 @@ ServerModelName = Annotated[
 ]
 Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]
 Method = Annotated[
-    str | None, typer.Option(help="fedol (the default), fedol+, pooled, feddf, fedhkt, fedet, mine or a variant.")
+    str | None, typer.Option(help="fedol (the default), fedol+, pooled, mixture, feddf, fedhkt, fedet, mine, ...")
 ]
 DefenceNames = Annotated[
     str | None,

@@ -31,8 +31,9 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
     keys = {table_of(cell) for cell in cells if "clients" in cell["settings"]}
     keys |= {table_of(cell) for cell in cells if not any(_belongs(cell, key) for key in keys)}
     found = []
-    for key in sorted(keys, key=str):
-        mine = [cell for cell in cells if _belongs(cell, key)]
+    members = {key: [cell for cell in cells if _belongs(cell, key)] for key in keys}
+    for key in sorted(keys, key=lambda key: (-len(members[key]), str(key))):  # what is read first is the largest
+        mine = members[key]
         named = {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}
         partitions = sorted(named, key=rank) or [ANY]
         rows = list(alike(mine).values())

@@ -66,7 +66,7 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
 
     The bands are the standard deviation over seeds.
     """
-    figure = blank(5.2 * len(panels), 4.2)
+    figure = blank(5.2 * len(panels), 5.0)
     for number, panel in enumerate(panels, 1):
         axes = figure.add_subplot(1, len(panels), number)
         for line in panel["lines"]:
@@ -84,11 +84,13 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
             axes.axhspan(level - around, level + around, color="black", alpha=0.08, lw=0)
         if panel["paper_fedol"]:
             axes.axhline(100 * panel["paper_fedol"], color="black", ls=":", lw=1)
-        axes.set(title=f"{panel['partition']}, width {panel['settings']['width']}", xlabel="communication rounds")
+        width, epochs = panel["settings"]["width"], panel["settings"]["epochs"]
+        each = f"{epochs} epoch{'s' if epochs != 1 else ''} a round"
+        axes.set(title=f"{panel['partition']}, width {width}, {each}", xlabel="communication rounds")
         axes.set(ylabel="accuracy, %", ylim=(0, None))
         axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.25
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+        axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))  # within, it hides curves
     if any(panel["beside"] for panel in panels):
         figure.supxlabel("solid: ours; dotted: the paper's", size=8)
     save(figure, path)

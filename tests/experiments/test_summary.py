@@ -165,8 +165,8 @@ def test_another_width_is_another_table_and_the_ceiling_stands_in_each_of_its_ow
     ceiling["settings"] = {**BASE, "method": "ceiling", "seed": 0, "server_epochs": 50}
     wide = [result("local", 0.1), result("local", 0.1, "classes:20"), ceiling]
     tables = summary.tables([*wide, result("local", 0.2, width=16)])
-    assert [table["settings"]["width"] for table in tables] == [16, 64]
-    assert set(tables[1]["rows"][1]["cells"]) == {"dirichlet:0.05", "classes:20"} and len(tables[0]["rows"]) == 1
+    assert [table["settings"]["width"] for table in tables] == [64, 16]  # the largest first
+    assert set(tables[0]["rows"][1]["cells"]) == {"dirichlet:0.05", "classes:20"} and len(tables[1]["rows"]) == 1
 
 
 def test_a_ceiling_without_clients_beside_it_has_a_table():
@@ -222,6 +222,7 @@ def test_the_figure_shows_the_spread_over_seeds_and_names_the_paper_only_where_i
     captions = [figure.get_supxlabel() for figure in figures]
     assert captions == ["solid: ours; dotted: the paper's", "", "solid: ours; dotted: the paper's"]
     axes = figures[1].axes[0]
+    assert axes.get_title() == "dirichlet:0.05, width 64, 50 epochs a round"
     (band,), (level,) = axes.collections, axes.patches
     curve, line = band.get_datalim(axes.transData).intervaly, level.get_bbox().intervaly
     assert tuple(curve) == pytest.approx((15 - 100 * 0.1 / 2**0.5, 30 + 100 * 0.2 / 2**0.5))

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Parts of benchmarks, each a process of its own, at once on a borrowed GPU: small networks leave one process waiting for
+# its own Python (at width 16 six processes did three times the work of one), and MPS lets their kernels run together.
+# Usage, in the repository: bash results/specs/at_once.sh SECONDS DATA OUT SPEC/PARTITION/METHODS...
+#   e.g. ... 1500 DATA OUT 4-rounds-width16-short/classes:20/feddf 4-rounds-width16-short/classes:20/mine
+# Each part works in results/parts/; finished cells go to results/cells at once, and to OUT/cells.tgz in the end.
+set -u
+seconds=$1 data=$2 out=$3; shift 3
+end=$((SECONDS + seconds))
+# Without a limit every process starts as many threads as there are cores, and they wait for each other for minutes.
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
+if command -v nvidia-cuda-mps-control > /dev/null; then
+    export CUDA_MPS_PIPE_DIRECTORY=/tmp/fedol-mps CUDA_MPS_LOG_DIRECTORY=/tmp/fedol-mps
+    mkdir -p /tmp/fedol-mps && nvidia-cuda-mps-control -d
+fi
+keep() {
+    cp -n results/parts/*/cells/*.json results/cells/
+    tar czf "$out/cells.tgz" -C results cells
+}
+running=()
+for part in "$@"; do
+    IFS=/ read -r spec partition methods <<< "$part"
+    folder=results/parts/${part//[:\/,]/-}
+    mkdir -p "$folder/cells" && cp -r results/cells results/timing "$folder/"
+    python3 - "results/specs/$spec.json" "$partition" "$methods" > "$folder/$spec.json" << 'P'
+import json, sys
+path, partition, methods = sys.argv[1:]
+print(json.dumps({**json.load(open(path)), "partitions": [partition], "methods": methods}))
+P
+    python3 -m fedol.experiments.worker --spec "$folder/$spec.json" --out "$folder" --data-dir "$data" \
+        --device "${DEVICE:-cuda}" --time-limit "$seconds" > "$folder/log" 2>&1 &
+    running+=($!)
+done
+while [ $SECONDS -lt $end ] && kill -0 "${running[@]}" 2> /dev/null; do
+    sleep 5
+    keep
+done
+tail -n 3 results/parts/*/log
+kill "${running[@]}" 2> /dev/null
+keep

@@ -1,0 +1,86 @@
+"""Tables of ``results/README.md`` against the committed cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedol.experiments import curves, paper
+from fedol.experiments.report import collect
+from fedol.experiments.store import BenchFolder
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+NAMES = {
+    "Local, mean of ten clients": "local",
+    "FedAvg": "fedavg",
+    "FedAvg, norms recalibrated": "fedavg-bn",
+    "FedProx": "fedprox",
+    "FedDF (logits)": "feddf",
+    "FedDF (probabilities)": "feddf-probs",
+    "FedHKT-style": "fedhkt",
+    "FedHKT-style, G = K: the λ mixture alone": "fedhkt-k",
+    "FedET": "fedet",
+    "MinE": "mine",
+    "MinE, hard": "mine-hard",
+    "FedKT": "fedkt",
+    "FedOL": "fedol",
+    "the clients' ensemble (λ mixture), no server": "ensemble",
+    "a server on the true public labels": "ceiling",
+}
+
+
+@pytest.fixture(scope="module")
+def numbers() -> dict[str, Any]:
+    return collect(ROOT / "results")
+
+
+def table(heading: str) -> list[list[str]]:
+    """The first table under a heading: its columns, then its rows."""
+    section = PAGE.split(f"## {heading}\n")[1]
+    lines = [line for line in section[section.index("\n|") :].split("\n\n")[0].splitlines() if line]
+    words = [[word.replace("**", "").strip() for word in line[1:-1].split("|")] for line in lines]
+    return [words[0], *words[2:]]
+
+
+def test_the_first_table_with_seed_0() -> None:
+    results = [r for r in BenchFolder(ROOT / "results").results() if r["seed"] == 0 and r["settings"]["width"] == 64]
+    (_, *columns), *body = table("The paper's first table, one seed")
+    for name, *words in body:
+        for column, shown in zip(columns, words, strict=True):
+            mine = [r["accuracy"] for r in results if r["method"] == NAMES[name] and holds(r, column.strip("`"))]
+            theirs = paper.one_round("cifar100", column.strip("`"), NAMES[name])
+            number = f"{100 * mine[0]:.1f}" + (f" ({100 * theirs[0]:.1f})" if theirs else "") if mine else "not run yet"
+            assert len(mine) < 2 and shown == number, (name, column)
+
+
+def holds(result: dict[str, Any], partition: str) -> bool:
+    return bool(result["settings"].get("partition", partition) == partition)  # the ceiling has none
+
+
+def test_the_table_at_width_16(numbers: dict[str, Any]) -> None:
+    (found,) = (t for t in numbers["one_round"] if (t["settings"]["width"], t["settings"]["epochs"]) == (16, 50))
+    ours = {row["method"]: row["cells"].values() for row in found["rows"]}
+    _, *body = table("The first table at width 16")
+    assert [NAMES[name] for name, *_ in body] == list(ours)
+    for name, *words in body:
+        theirs = [f" ({100 * cell['paper']['mean']:.1f})" if cell["paper"] else "" for cell in ours[NAMES[name]]]
+        means = [f"{100 * cell['mean']:.1f}" for cell in ours[NAMES[name]]]
+        assert words == [mean + their for mean, their in zip(means, theirs, strict=True)], name
+
+
+def test_the_figure_over_rounds(numbers: dict[str, Any]) -> None:
+    (_, *rounds, _, _), *body = table("The paper's figure: fifteen rounds")
+    shown = iter(body)
+    for panel in numbers["rounds"]:
+        name, level, *_ = next(shown)
+        assert name.startswith(f"`{panel['partition']}`") and level == f"{100 * panel['fedol']['mean']:.1f}"
+        for line in panel["lines"]:
+            name, *words, passes, theirs = next(shown)
+            assert (NAMES | {"FedDF": "feddf"})[name] == line["method"]
+            assert words == [f"{100 * line['rounds'][int(n) - 1]['mean']:.1f}" for n in rounds], name
+            assert passes == str(line["passes_fedol"] or "never"), name
+            assert theirs == str(curves.first_above(line["paper"], panel["paper_fedol"]) or "never"), name
+    assert next(shown, None) is None

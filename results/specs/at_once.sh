@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Parts of benchmarks, each a process of its own, at once on a borrowed GPU: small networks leave one process waiting for
-# its own Python (at width 16 six processes did three times the work of one), and MPS lets their kernels run together.
+# Parts of benchmarks, each a process of its own, at once on a borrowed GPU, where MPS lets their kernels run together: short
+# trainings of small networks keep one process busy with Python between them, and a method that is done is kept at once.
 # Usage, in the repository: bash results/specs/at_once.sh SECONDS DATA OUT SPEC/PARTITION/METHODS...
 #   e.g. ... 1500 DATA OUT 4-rounds-width16-short/classes:20/feddf 4-rounds-width16-short/classes:20/mine
 # Each part works in results/parts/; finished cells go to results/cells at once, and to OUT/cells.tgz in the end.

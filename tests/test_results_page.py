@@ -13,6 +13,7 @@ from fedol.experiments.store import BenchFolder
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+PARTITIONS = "dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20"
 NAMES = {
     "Local, mean of ten clients": "local",
     "FedAvg": "fedavg",
@@ -46,24 +47,30 @@ def table(heading: str) -> list[list[str]]:
 
 
 def test_the_first_table_with_seed_0() -> None:
-    results = [r for r in BenchFolder(ROOT / "results").results() if r["seed"] == 0 and r["settings"]["width"] == 64]
+    results = [r for r in BenchFolder(ROOT / "results").results() if plain(r["settings"])]
     (_, *columns), *body = table("The paper's first table, one seed")
+    assert columns == [f"`{partition}`" for partition in PARTITIONS]
+    assert [NAMES[name] for name, *_ in body] == list(NAMES.values())
     for name, *words in body:
-        for column, shown in zip(columns, words, strict=True):
-            mine = [r["accuracy"] for r in results if r["method"] == NAMES[name] and holds(r, column.strip("`"))]
-            theirs = paper.one_round("cifar100", column.strip("`"), NAMES[name])
+        for partition, shown in zip(PARTITIONS, words, strict=True):
+            here = [r for r in results if r["settings"].get("partition", partition) == partition]  # a ceiling has none
+            mine = [r["accuracy"] for r in here if r["method"] == NAMES[name]]
+            theirs = paper.one_round("cifar100", partition, NAMES[name])
             number = f"{100 * mine[0]:.1f}" + (f" ({100 * theirs[0]:.1f})" if theirs else "") if mine else "not run yet"
-            assert len(mine) < 2 and shown == number, (name, column)
+            assert len(mine) < 2 and shown == number, (name, partition)
 
 
-def holds(result: dict[str, Any], partition: str) -> bool:
-    return bool(result["settings"].get("partition", partition) == partition)  # the ceiling has none
+def plain(settings: dict[str, Any]) -> bool:
+    """Whether a cell is of the first table with its one seed, and not of equal compute or the rounds."""
+    where = settings["width"], settings["seed"], settings.get("rounds", 1)
+    return where == (64, 0, 1) and settings.get("server_epochs", 50) == 50
 
 
 def test_the_table_at_width_16(numbers: dict[str, Any]) -> None:
     (found,) = (t for t in numbers["one_round"] if (t["settings"]["width"], t["settings"]["epochs"]) == (16, 50))
     ours = {row["method"]: row["cells"].values() for row in found["rows"]}
-    _, *body = table("The first table at width 16")
+    (_, *columns), *body = table("The first table at width 16")
+    assert columns == [f"`{partition}`" for partition in found["partitions"]]
     assert [NAMES[name] for name, *_ in body] == list(ours)
     for name, *words in body:
         theirs = [f" ({100 * cell['paper']['mean']:.1f})" if cell["paper"] else "" for cell in ours[NAMES[name]]]
@@ -72,7 +79,8 @@ def test_the_table_at_width_16(numbers: dict[str, Any]) -> None:
 
 
 def test_the_figure_over_rounds(numbers: dict[str, Any]) -> None:
-    (_, *rounds, _, _), *body = table("The paper's figure: fifteen rounds")
+    (_, *rounds, passing, in_the_paper), *body = table("The paper's figure: fifteen rounds")
+    assert (passing, in_the_paper) == ("passes FedOL in round", "in the paper")
     shown = iter(body)
     for panel in numbers["rounds"]:
         name, level, *_ = next(shown)

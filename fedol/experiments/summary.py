@@ -26,13 +26,13 @@ ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
 
 
 def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
-    """The one-round tables: rows of methods, columns of partitions."""
+    """The one-round tables, the largest first: rows of methods, columns of partitions."""
     cells = [result for result in results if result["settings"].get("rounds", 1) == 1]
     keys = {table_of(cell) for cell in cells if "clients" in cell["settings"]}
     keys |= {table_of(cell) for cell in cells if not any(_belongs(cell, key) for key in keys)}
     found = []
     members = {key: [cell for cell in cells if _belongs(cell, key)] for key in keys}
-    for key in sorted(keys, key=lambda key: (-len(members[key]), str(key))):  # what is read first is the largest
+    for key in sorted(keys, key=lambda key: (-len(members[key]), str(key))):
         mine = members[key]
         named = {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}
         partitions = sorted(named, key=rank) or [ANY]

@@ -13,11 +13,11 @@ if command -v nvidia-cuda-mps-control > /dev/null; then
     export CUDA_MPS_PIPE_DIRECTORY=/tmp/fedol-mps CUDA_MPS_LOG_DIRECTORY=/tmp/fedol-mps
     mkdir -p /tmp/fedol-mps && nvidia-cuda-mps-control -d
 fi
-keep() {
-    cp -n results/parts/*/cells/*.json results/cells/
-    tar czf "$out/cells.tgz" -C results cells
+running=() folders=()
+keep() {  # not their timing: each had a share of the GPU
+    for folder in "${folders[@]}"; do cp -u "$folder"/cells/*.json results/cells/; done
+    tar czf "$out/cells.new" -C results cells && mv "$out/cells.new" "$out/cells.tgz"
 }
-running=()
 for part in "$@"; do
     IFS=/ read -r spec partition methods <<< "$part"
     folder=results/parts/${part//[:\/,]/-}
@@ -29,12 +29,13 @@ print(json.dumps({**json.load(open(path)), "partitions": [partition], "methods":
 P
     python3 -m fedol.experiments.worker --spec "$folder/$spec.json" --out "$folder" --data-dir "$data" \
         --device "${DEVICE:-cuda}" --time-limit "$seconds" > "$folder/log" 2>&1 &
-    running+=($!)
+    running+=($!) folders+=("$folder")
 done
 while [ $SECONDS -lt $end ] && kill -0 "${running[@]}" 2> /dev/null; do
     sleep 5
     keep
 done
-tail -n 3 results/parts/*/log
 kill "${running[@]}" 2> /dev/null
 keep
+for folder in "${folders[@]}"; do echo "$folder: $(tail -n 1 "$folder/log")"; done
+[ -z "${CUDA_MPS_PIPE_DIRECTORY:-}" ] || echo quit | nvidia-cuda-mps-control

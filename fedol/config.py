@@ -71,6 +71,7 @@ class RunConfig(Settings):
     batch_size: int = 32
     lr: float = 1e-3
     augment: bool = False  # random flip and crop, for clients and server
+    optimiser: str = "adam"  # of clients and server; sgd has momentum 0.9 and wants a larger learning rate
     schedule: str = "constant"  # of the learning rate, for clients and server: constant, cosine or one-cycle
     patch: str = "none"  # in the server's images: none, cutout or cutmix
     average: float = 0.0  # decay of the running average of the server's weights; 0: the last weights count
@@ -114,7 +115,9 @@ class RunConfig(Settings):
     @property
     def recipe(self) -> Recipe:
         """How a client trains."""
-        return Recipe(self.epochs, self.batch_size, self.lr, augment=self.augment, schedule=self.schedule)
+        return Recipe(
+            self.epochs, self.batch_size, self.lr, self.optimiser, augment=self.augment, schedule=self.schedule
+        )
 
     @property
     def distillation(self) -> Distillation:
@@ -140,7 +143,8 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
 
 
 UNDEFENDED = (LOCAL, "fedkt", *PARAMETER_METHODS)  # methods in which the server hears no predictions
-_WORDS = ("dataset", "data_dir", "partition", "codec", "method", "defence", "schedule", "patch", "device")
+_WORDS: tuple[str, ...] = ("dataset", "data_dir", "partition", "codec", "method", "defence", "device")
+_WORDS += ("optimiser", "schedule", "patch")
 REAL = int | float
 _NUMBERS: dict[str, Any] = {
     **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "development", "seed"), int),

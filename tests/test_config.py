@@ -58,6 +58,7 @@ def test_every_setting_counts_in_the_hash() -> None:
         "rho": 0.5,
         "rho_step": 0.1,
         "augment": True,
+        "optimiser": "sgd",
         "schedule": "cosine",
         "patch": "cutmix",
         "average": 0.9,
@@ -72,7 +73,8 @@ def test_every_setting_counts_in_the_hash() -> None:
 
 
 def test_training_settings_reach_client_and_server() -> None:
-    config = configure("best", overrides={"average": 0.5, "weight_decay": 0.1})
+    config = configure("best", overrides={"average": 0.5, "weight_decay": 0.1, "optimiser": "sgd"})
+    assert (config.recipe.optimiser, config.distillation.recipe.optimiser) == ("sgd", "sgd")
     assert (config.recipe.augment, config.recipe.schedule, config.recipe.epochs) == (True, "cosine", 100)
     assert (config.recipe.patch, config.recipe.average, config.recipe.weight_decay) == (
         "none",
@@ -97,6 +99,7 @@ def test_quick_and_paper_train_as_the_paper_does() -> None:
         ({"augment": 1}, "'augment' must be true or false"),
         ({"schedule": "cosin"}, "cosine"),
         ({"patch": 3}, "'patch' must be text"),
+        ({"optimiser": 3}, "'optimiser' must be text"),
         ({"average": 1.5}, "average must lie in"),
         ({"development": 0.5}, "'development' must be a whole number"),
     ],

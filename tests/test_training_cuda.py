@@ -122,14 +122,15 @@ def test_a_second_job_of_the_same_model_continues_with_a_fresh_optimiser() -> No
     assert one.losses[-1] > continued.losses[-1]
 
 
-def test_resumes_from_every_epoch_with_the_same_bits() -> None:
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_resumes_from_every_epoch_with_the_same_bits(optimiser: str) -> None:
     snapshots: list[Snapshot] = []
-    whole = replace(job(epochs=4, proximal=0.1), checkpoint=snapshots.append)
+    whole = replace(job(epochs=4, proximal=0.1, optimiser=optimiser), checkpoint=snapshots.append)
     (result,) = fit([whole], DEVICE)
     assert result.path.startswith("CUDA graph")
     assert [len(snapshot.losses) for snapshot in snapshots] == [1, 2, 3, 4]
     for snapshot in snapshots:
-        (again,) = fit([replace(job(epochs=4, proximal=0.1), resume=snapshot)], DEVICE)
+        (again,) = fit([replace(job(epochs=4, proximal=0.1, optimiser=optimiser), resume=snapshot)], DEVICE)
         assert again.losses == result.losses
         assert all(map(torch.equal, weights(whole.model), weights(again.job.model)))
 
@@ -141,6 +142,8 @@ INGREDIENTS = {
     "cutmix": {"patch": "cutmix"},
     "average": {"average": 0.9},
     "decay": {"weight_decay": 10.0},
+    "sgd": {"optimiser": "sgd", "lr": 0.02},
+    "sgd with all": {"optimiser": "sgd", "lr": 0.02, "augment": True, "schedule": "cosine", "weight_decay": 0.1},
     "all": {"augment": True, "patch": "cutmix", "schedule": "one-cycle", "average": 0.9},
 }
 

@@ -44,7 +44,7 @@ Iterations = Annotated[
 ]
 Epochs = Annotated[int | None, typer.Option(help="Epochs of every training.")]
 BatchSize = Annotated[int | None, typer.Option(help="Batch size of every training.")]
-LearningRate = Annotated[float | None, typer.Option("--lr", help="Adam's learning rate.")]
+LearningRate = Annotated[float | None, typer.Option("--lr", help="The learning rate.")]
 Augment = Annotated[bool | None, typer.Option("--augment/--no-augment", help="Random flip and crop in training.")]
 Schedule = Annotated[str | None, typer.Option(help="Of the learning rate: constant, cosine or one-cycle.")]
 Patch = Annotated[str | None, typer.Option(help="In the server's images: none, cutout or cutmix.")]

@@ -97,6 +97,9 @@ def run(
     batch_size: BatchSize = None,
     lr: LearningRate = None,
     augment: Augment = None,
+    optimiser: Annotated[
+        str | None, typer.Option(help="Of clients and server: adam, or sgd (momentum 0.9; wants a larger --lr).")
+    ] = None,
     schedule: Schedule = None,
     patch: Patch = None,
     average: Average = None,

@@ -30,6 +30,7 @@ EQUAL_COMPUTE += ["fedol-tau0", "fedol-reinit"]
 SAME = {"mixture": "fedhkt-k"}  # two names for one thing
 OWN = ("npz", "folder")  # datasets that are files of the user; so is every one that is a path
 OFF = {field.name: field.default for field in fields(RunConfig)}  # what a setting is that a cell does not name
+HOW = ("development", "augment", "optimiser", "schedule")  # clients and server train, and on what they are tested
 SERVER, TEACHER = FEEDBACKS = ("server", "teacher")  # whose predictions clients learn: the server's, or its target
 
 
@@ -119,7 +120,7 @@ def digest(settings: dict[str, Any]) -> str:
 
 def _data(config: RunConfig) -> dict[str, Any]:
     names = ("dataset", "public", "seed", "width", "batch_size", "lr")
-    return {name: getattr(config, name) for name in names} | _switched_on(config, "development", "augment", "schedule")
+    return {name: getattr(config, name) for name in names} | _switched_on(config, *HOW)
 
 
 def _switched_on(config: RunConfig, *names: str) -> dict[str, Any]:

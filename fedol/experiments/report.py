@@ -245,6 +245,7 @@ def settings_in_words(settings: dict[str, Any]) -> str:
     words += [f"{settings['public']:,} public samples"]
     words += [] if epochs is None else [f"{epochs} epoch{'s' if epochs != 1 else ''}"]
     words += ["flips and crops"] if settings.get("augment") else []
+    words += [str(settings["optimiser"]).upper()] if settings.get("optimiser") else []
     schedule = settings.get("schedule") or "constant"
     words += [] if schedule == "constant" else [f"{schedule} schedule"]
     words += [] if settings["lr"] == Recipe.lr else [f"learning rate {settings['lr']:g}"]

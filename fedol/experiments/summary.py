@@ -10,7 +10,7 @@ from typing import Any
 from fedol.config import configure
 from fedol.evaluation import summary_statistics
 from fedol.experiments import paper
-from fedol.experiments.cells import CEILING, ENSEMBLE, OFF, ONE_ROUND, Cell
+from fedol.experiments.cells import CEILING, ENSEMBLE, HOW, OFF, ONE_ROUND, Cell
 from fedol.methods import ITERATED, title
 from fedol.methods.teacher import Distillation
 
@@ -18,7 +18,7 @@ Result = dict[str, Any]
 
 # Cells that agree in these stand in one table; the ceiling has no clients and stands in every table of its data, or in
 # one of its own where there is none.
-SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", "augment", "schedule", "development")
+SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", *HOW)
 DEFAULTS, FEEDBACK_EPOCHS = Distillation(), Cell.feedback_epochs
 SWITCHES = ("patch", "average", "weight_decay", "defence")  # of a server; the paper's has none of them on
 ANY = "any partition"  # the column of a table that has no clients

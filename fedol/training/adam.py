@@ -6,20 +6,16 @@ imports PyTorch's compiler, which takes seconds, and for a small model its bookk
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-ADAM = ("step", "exp_avg", "exp_avg_sq")
-Moments = Mapping[str, Mapping[str, Tensor]]
-"""Adam's state: parameter name -> part -> tensor."""
+from fedol.training.optimiser import Optimiser
 
 
-class Adam:
-    """Adam over some parameters; weights decay by themselves, not through the gradient (AdamW).
-
-    ``lr`` may be a tensor, which a CUDA graph then reads.
+class Adam(Optimiser):
+    """Adam over some parameters; AdamW, where weights decay.
 
     ``piece``: the kernel gives 65,536 elements to one multiprocessor, so that a small model in one long tensor would
     keep few of them busy; it is told of a tensor every so many elements instead.
@@ -28,17 +24,13 @@ class Adam:
     def __init__(
         self, parameters: Sequence[Tensor], lr: float | Tensor, weight_decay: float = 0.0, piece: int | None = None
     ) -> None:
-        self.lr, self._decay, self._piece = lr, weight_decay, piece
-        # The moments lie in memory as the parameter does: the kernel goes through both as they are.
-        self.state = [
-            (p, {"step": torch.zeros((), device=p.device), **{part: torch.zeros_like(p) for part in ADAM[1:]}})
-            for p in parameters
-        ]
+        super().__init__(parameters, lr, weight_decay)
+        self._piece = piece
 
-    def zero_grad(self) -> None:
-        """Forget the gradients."""
-        for p, _ in self.state:
-            p.grad = None
+    def _begin(self, parameter: Tensor) -> dict[str, Tensor]:
+        # The moments lie in memory as the parameter does: the kernel goes through both as they are.
+        moments = {part: torch.zeros_like(parameter) for part in ("exp_avg", "exp_avg_sq")}
+        return {"step": torch.zeros((), device=parameter.device), **moments}
 
     @torch.no_grad()
     def step(self) -> None:
@@ -52,11 +44,6 @@ class Adam:
             values, gradients, first, second, [], steps,
             lr=self.lr, beta1=0.9, beta2=0.999, weight_decay=self._decay, eps=1e-8, amsgrad=False, maximize=False,
         )  # fmt: skip
-
-    def moments(self, model: nn.Module) -> Moments:
-        """The state by the model's names for its parameters."""
-        names = {id(p): name for name, p in model.named_parameters()}
-        return {names[id(p)]: moments for p, moments in self.state}
 
 
 def _cut(size: int, value: Tensor, gradient: Tensor, step: Tensor, *moments: Tensor) -> list[tuple[Tensor, ...]]:

@@ -21,6 +21,7 @@ PIXELS_WORTH_A_SECOND_THREAD = 16_384
 
 PATCHES = ("none", "cutout", "cutmix")
 SCHEDULES = ("constant", "cosine", "one-cycle")
+OPTIMISERS = ("adam", "sgd")
 WARM_UP = 0.2  # the share of a one-cycle training in which the learning rate rises
 
 
@@ -31,6 +32,7 @@ class Recipe:
     epochs: int = 50
     batch_size: int = 64
     lr: float = 1e-3
+    optimiser: str = "adam"  # or sgd, with momentum 0.9, which wants a larger rate
     weight_decay: float = 0.0  # AdamW's: a step takes this share of each weight, times the learning rate
     augment: bool = False  # random flip and reflect-padded crop, per sample
     patch: str = "none"  # cutout: a grey square in every image; cutmix: in half of them a box of another one
@@ -51,6 +53,8 @@ class Recipe:
             raise unknown("patch", str(self.patch), PATCHES)
         if self.schedule not in SCHEDULES:
             raise unknown("schedule", str(self.schedule), SCHEDULES)
+        if self.optimiser not in OPTIMISERS:
+            raise unknown("optimiser", str(self.optimiser), OPTIMISERS)
         if not 0 <= self.weight_decay < float("inf"):
             raise InputError(f"weight_decay must be a finite number of at least 0, but is {self.weight_decay}.")
         if not 0 <= self.average < 1:

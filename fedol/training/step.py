@@ -1,4 +1,4 @@
-"""One training step as a CUDA graph: gather, augment, normalise, forward, loss, backward and Adam in one launch."""
+"""One training step as a CUDA graph: gather, augment, normalise, forward, loss, backward and update in one launch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch.func import functional_call
 
 from fedol.models.blocks import fused_kernels
 from fedol.models.overlap import weight_gradients_on
-from fedol.training.adam import Adam, Moments
 from fedol.training.average import Average
 from fedol.training.batch import Batches
 from fedol.training.job import Job
-from fedol.training.loop import pull
+from fedol.training.loop import optimiser_of, pull
 from fedol.training.loss import batch_loss
+from fedol.training.optimiser import Moments
 from fedol.training.snapshot import Snapshot
 from fedol.training.weights import Weights
 
@@ -33,7 +33,7 @@ class NotCapturable(Exception):
 class Step:
     """A model's training step on memory that stays where it is.
 
-    Convolutions and matrix products run in bf16; norms, loss, weights and Adam are float32.
+    Convolutions and matrix products run in bf16; norms, loss, weights and optimiser are float32.
     """
 
     def __init__(self, job: Job, batches: Batches, device: torch.device) -> None:
@@ -50,8 +50,8 @@ class Step:
         self._start = [self._weights.flat.detach().clone()]
         self.loss = torch.zeros(1, device=device)  # summed over the samples of the epoch
         self._average = Average(self._model) if job.recipe.average else None  # its tensors are views of the weights
-        self._rate, decay = torch.tensor(job.recipe.lr, device=device), job.recipe.weight_decay
-        self._adam = Adam([self._weights.flat], self._rate, decay, self._weights.share(PIECES))
+        self._rate = torch.tensor(job.recipe.lr, device=device)
+        self._optimiser = optimiser_of(job.recipe, [self._weights.flat], self._rate, self._weights.share(PIECES))
         if kernels := fused_kernels():
             kernels.prepare(self._model)
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by batch size
@@ -90,7 +90,7 @@ class Step:
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
         """A step within trains; afterwards everything is as before."""
-        moments = [tensor for _, parts in self._adam.state for tensor in parts.values()]
+        moments = [tensor for _, parts in self._optimiser.state for tensor in parts.values()]
         average = self._average.named.values() if self._average else ()
         state = [self._weights.flat, *self._model.buffers(), *moments, *average, self.loss, self._next, self._rate]
         before = [tensor.detach().clone() for tensor in state]
@@ -127,7 +127,7 @@ class Step:
             pull([self._weights.flat], self._start, self._recipe.proximal)
         if recipe.schedule != "constant":
             self._rate.copy_(self._now()[0])
-        self._adam.step()
+        self._optimiser.step()
         if self._average:
             self._average.update(self._now()[1])
         with torch.no_grad():
@@ -139,10 +139,10 @@ class Step:
         return self._tables["pace"][self._next // self._recipe.batch_size][0]
 
     def reset(self, job: Job) -> None:
-        """Another job with this model: new targets, and Adam as on the first day."""
+        """Another job with this model: new targets, and the optimiser as on the first day."""
         self._model.train()  # a batch size may still be to be captured
         self._targets.copy_(job.targets)
-        for _, moments in self._adam.state:
+        for _, moments in self._optimiser.state:
             for moment in moments.values():
                 moment.zero_()
         self._start[0].copy_(self._weights.flat.detach())
@@ -152,10 +152,12 @@ class Step:
         self._batches_before = [counter.clone() for counter in _batch_counters(self._model)]
 
     def _moments(self) -> Moments:
-        """Adam's moments of the one tensor, by the names of the weights in it; they share the step count."""
-        ((_, state),) = self._adam.state
-        first, second = (self._weights.named(state[part]) for part in ("exp_avg", "exp_avg_sq"))
-        return {name: {"step": state["step"], "exp_avg": first[name], "exp_avg_sq": second[name]} for name in first}
+        """The optimiser's moments of the one tensor, by the names of the weights in it; they share Adam's count."""
+        ((flat, state),) = self._optimiser.state
+        names = self._weights.named(flat)
+        parts = {part: self._weights.named(moment) for part, moment in state.items() if moment.dim()}
+        shared = {part: moment for part, moment in state.items() if not moment.dim()}
+        return {name: {**shared, **{part: moments[name] for part, moments in parts.items()}} for name in names}
 
     def snapshot(self, losses: Sequence[float]) -> Snapshot:
         """The state between two epochs."""

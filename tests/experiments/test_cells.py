@@ -54,6 +54,8 @@ def cell(method, **changes):
         ("local", {"augment": True}, True),
         ("local", {"development": 100}, True),
         ("feddf", {"schedule": "cosine"}, True),
+        ("local", {"optimiser": "sgd"}, True),
+        (CEILING, {"optimiser": "sgd"}, True),
         ("feddf", {"patch": "cutmix"}, True),
         ("feddf", {"average": 0.9}, True),
         ("local", {"patch": "cutmix", "average": 0.9}, False),  # the server's

@@ -37,7 +37,9 @@ def train(task: Job) -> list[Tensor]:
 def plain_loop(task: Job) -> list[Tensor]:
     """The same training from its tables, as one would write it first."""
     recipe, model = task.recipe, task.model.to(memory_format=torch.channels_last).train()
-    optimiser = torch.optim.Adam(model.parameters(), lr=recipe.lr, fused=True)
+    optimiser: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), lr=recipe.lr, fused=True)
+    if recipe.optimiser == "sgd":
+        optimiser = torch.optim.SGD(model.parameters(), lr=recipe.lr, momentum=0.9)
     batches, steps, averages = Batches(IMAGES, NORMALISE, CPU), 0, None
     total = recipe.epochs * 4  # 16 + 16 + 16 + 2
     for epoch in range(1, recipe.epochs + 1):
@@ -89,6 +91,8 @@ def plain_loop(task: Job) -> list[Tensor]:
         {"patch": "cutmix"},
         {"patch": "cutmix", "augment": True},
         {"average": 0.9},
+        {"optimiser": "sgd", "lr": 0.05},
+        {"optimiser": "sgd", "lr": 0.05, **ALL},
         ALL,
     ],
     ids=lambda recipe: "+".join(map(str, recipe.values())),
@@ -148,6 +152,15 @@ def test_patches_lie_within_the_image_and_are_drawn_per_epoch_and_job() -> None:
     assert not torch.equal(job(patch="cutmix").patches(1), job(patch="cutmix", seed=4).patches(1))
 
 
+def test_weights_decay_by_themselves_with_momentum_too() -> None:
+    # One step of both: −lr · gradient, and of the decaying ones lr · decay of each weight besides.
+    plain, decayed = (job(epochs=1, batch_size=50, optimiser="sgd", lr=0.1, weight_decay=d) for d in (0.0, 0.5))
+    start = [p.detach().clone() for p in plain.model.parameters()]
+    train(plain), train(decayed)
+    for w0, a, b in zip(start, plain.model.parameters(), decayed.model.parameters(), strict=True):
+        torch.testing.assert_close(b, a - 0.1 * 0.5 * w0, atol=1e-6, rtol=1e-5)
+
+
 def test_the_loss_of_a_mixed_image_is_that_of_the_mixed_target() -> None:
     logits = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
     index = torch.tensor([4, 7, 9])
@@ -157,11 +170,12 @@ def test_the_loss_of_a_mixed_image_is_that_of_the_mixed_target() -> None:
     torch.testing.assert_close(batch_loss(logits, SOFT, index, None, 64), F.cross_entropy(logits, SOFT[index]))
 
 
-def test_a_training_that_was_interrupted_goes_on_exactly() -> None:
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_a_training_that_was_interrupted_goes_on_exactly(optimiser: str) -> None:
     kept: list[Snapshot] = []
-    whole = job(epochs=4, **ALL)
+    whole = job(epochs=4, optimiser=optimiser, **ALL)
     expected = train(Job(**{**vars(whole), "checkpoint": kept.append}))
-    again = job(epochs=4, seed=3, **ALL)
+    again = job(epochs=4, seed=3, optimiser=optimiser, **ALL)
     nn.init.zeros_(next(again.model.parameters()))  # what it starts from comes from the snapshot
     assert all(map(torch.equal, train(Job(**{**vars(again), "resume": kept[1]})), expected))
 
@@ -171,6 +185,7 @@ def test_a_training_that_was_interrupted_goes_on_exactly() -> None:
     [
         ({"patch": "cutmax"}, "cutmix"),
         ({"schedule": "cosin"}, "cosine"),
+        ({"optimiser": "sdg"}, "There is no optimiser 'sdg'; did you mean 'sgd'"),
         ({"average": 1.0}, r"average must lie in \[0, 1\)"),
         ({"average": math.nan}, r"average must lie in \[0, 1\)"),
     ],

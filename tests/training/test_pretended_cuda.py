@@ -62,7 +62,14 @@ def job(name: str, model: str = "resnet11", samples: int = 300, seed: int = 0, *
     return Job(name, net, images.to(torch.uint8), labels, COLOURS, Recipe(**{"epochs": 2, **recipe}), seed)
 
 
-@pytest.mark.parametrize("recipe", [{}, ALL, {"batch_size": 299}, {"proximal": 0.1}], ids=["plain", "all", "one", "μ"])
+SGD = {"optimiser": "sgd", "lr": 0.02}
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [{}, ALL, {"batch_size": 299}, {"proximal": 0.1}, SGD, {**ALL, **SGD}],
+    ids=["plain", "all", "one", "μ", "sgd", "all with sgd"],
+)
 def test_jobs_beside_each_other_train_as_in_the_plain_loop(recipe: dict[str, Any]) -> None:
     jobs = [job("a", **recipe), job("b", samples=190, seed=1, **recipe), job("c", "resnet20", seed=2, **recipe)]
     found: dict[str, Fit] = {fit.job.name: fit for fit in training.fit(jobs, CPU)}
@@ -91,10 +98,12 @@ def test_a_models_next_job_goes_on_with_its_weights_in_the_same_session(monkeypa
     assert all(losses == sorted(losses, reverse=True) for losses in results.values())
 
 
-def test_it_resumes_with_the_same_bits() -> None:
+@pytest.mark.parametrize("optimiser", [{}, SGD], ids=["adam", "sgd"])
+def test_it_resumes_with_the_same_bits(optimiser: dict[str, Any]) -> None:
     snapshots: list[Snapshot] = []
-    (whole,) = training.fit([replace(job("a", epochs=3, **ALL), checkpoint=snapshots.append)], CPU)
-    (again,) = training.fit([replace(job("a", epochs=3, **ALL), resume=snapshots[0])], CPU)
+    recipe: dict[str, Any] = {"epochs": 3, **ALL, **optimiser}
+    (whole,) = training.fit([replace(job("a", **recipe), checkpoint=snapshots.append)], CPU)
+    (again,) = training.fit([replace(job("a", **recipe), resume=snapshots[0])], CPU)
     assert again.losses == whole.losses and len(snapshots) == 3
     states = (fit.job.model.state_dict() for fit in (whole, again))
     assert all(torch.equal(a, b) for a, b in zip(*(state.values() for state in states), strict=True))

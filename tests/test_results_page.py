@@ -32,6 +32,8 @@ NAMES = {
     "a server on the true public labels": "ceiling",
 }
 
+FEDOLS = {"FedOL, τ = 0": "fedol-tau0", "FedOL, restarted each iteration": "fedol-reinit", "FedOL+": "fedol+"}
+
 
 @pytest.fixture(scope="module")
 def numbers() -> dict[str, Any]:
@@ -92,3 +94,28 @@ def test_the_figure_over_rounds(numbers: dict[str, Any]) -> None:
             assert passes == str(line["passes_fedol"] or "never"), name
             assert theirs == str(curves.first_above(line["paper"], panel["paper_fedol"]) or "never"), name
     assert next(shown, None) is None
+
+
+@pytest.mark.parametrize(
+    ("heading", "folder", "others"),
+    [("Equal compute and rounds on digits", "digits", 0), ("SGD instead of Adam, on digits", "sgd", 1)],
+)
+def test_equal_compute_on_digits(heading: str, folder: str, others: int) -> None:
+    def body_of(name: str) -> dict[str, dict[str, Any]]:
+        tables = collect(ROOT / "results" / name)["one_round"]
+        (found,) = (t for t in tables if t["settings"]["epochs"] == 20 and not t["settings"]["development"])
+        return {row["method"]: row["cells"] for row in found["rows"]}
+
+    def words(entry: dict[str, Any] | None, sign: str = "") -> str:
+        return f"{100 * entry['mean']:{sign}.1f} ± {100 * entry['std']:.1f}".replace("-", "−") if entry else ""
+
+    ours, adams = body_of(folder), body_of("digits")
+    _, *body = table(heading)
+    assert len(body) == 12
+    for name, *shown in body:
+        method = {**NAMES, **FEDOLS}[name]
+        expected = []
+        for partition in ("dirichlet:0.05", "classes:2"):
+            entry = ours[method][partition]
+            expected += [words(entry), words(entry["over_fedol"], "+"), words(adams[method][partition])][: 2 + others]
+        assert shown == expected, name

@@ -39,6 +39,13 @@ class Settings:
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         return {field.name: plain(getattr(self, field.name)) for field in fields}
 
+    def changes(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """What differs from an older one's plain values, as (then, now); a setting it did not have yet was off."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        off = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
+        now, then = self.as_json(), {**off, **before}
+        return {name: (then.get(name), now.get(name)) for name in {**now, **before} if then.get(name) != now.get(name)}
+
     @property
     def hash(self) -> str:
         """Names the configuration: any changed setting changes it."""
@@ -75,7 +82,7 @@ class RunConfig(Settings):
     schedule: str = "constant"  # of the learning rate, for clients and server: constant, cosine or one-cycle
     patch: str = "none"  # in the server's images: none, cutout or cutmix
     average: float = 0.0  # decay of the running average of the server's weights; 0: the last weights count
-    weight_decay: float = 0.0  # of the server's weights (AdamW)
+    weight_decay: float = 0.0  # of the server's weights, not through the gradient (with Adam: AdamW)
     development: int = 0  # labeled images taken from the private ones to be the test set, while methods are developed
     seed: int = 0
     device: str = "auto"
@@ -143,8 +150,7 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
 
 
 UNDEFENDED = (LOCAL, "fedkt", *PARAMETER_METHODS)  # methods in which the server hears no predictions
-_WORDS: tuple[str, ...] = ("dataset", "data_dir", "partition", "codec", "method", "defence", "device")
-_WORDS += ("optimiser", "schedule", "patch")
+_WORDS = ["dataset", "data_dir", "partition", "codec", "method", "defence", "optimiser", "schedule", "patch", "device"]
 REAL = int | float
 _NUMBERS: dict[str, Any] = {
     **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "development", "seed"), int),

@@ -73,21 +73,16 @@ class RunFolder:
     def _check(self, frozen: Path, config: Settings) -> None:
         try:
             found = read_json(frozen)
-            schema, hash_, before = found["schema"], found["hash"], dict(found["config"])
+            schema, before = found["schema"], dict(found["config"])
         except (KeyError, TypeError, ValueError):
             raise FedolError(f"{frozen} is not the configuration of a run; choose another --out.") from None
         if schema != SCHEMA:
             raise FedolError(
                 f"{self.path} was made by another version (schema {schema}, this is {SCHEMA}); choose another --out."
             )
-        if hash_ != config.hash:
-            now = config.as_json()
-            changed = [
-                f"{key} was {before.get(key)!r}, now {now.get(key)!r}"
-                for key in {**now, **before}
-                if before.get(key) != now.get(key)
-            ]
-            raise FedolError(f"{self.path} holds another run ({'; '.join(changed)}); choose another --out.")
+        if changes := config.changes(before):
+            words = "; ".join(f"{name} was {then!r}, now {now!r}" for name, (then, now) in changes.items())
+            raise FedolError(f"{self.path} holds another run ({words}); choose another --out.")
 
     def describe_data(self, description: dict[str, Any]) -> None:
         """Keep what the data are; a run continues on the very same data only (a file may have changed meanwhile)."""

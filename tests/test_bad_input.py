@@ -328,6 +328,16 @@ def test_a_changed_configuration_names_what_changed(finished: Path, tiny: dict[s
         fedol.run(out=finished, **{**tiny, "tau": 0.3})
 
 
+def test_a_run_from_before_a_setting_existed_goes_on(finished: Path, tiny: dict[str, Any], folder: Path) -> None:
+    config = copy(finished, folder) / "config.json"
+    older = json.loads(config.read_text())
+    del older["config"]["optimiser"]
+    config.write_text(json.dumps({**older, "hash": "of that time"}))
+    fedol.run(out=folder, **tiny)
+    with pytest.raises(FedolError, match=r"holds another run \(optimiser was 'adam', now 'sgd'\)"):
+        fedol.run(out=folder, **tiny, optimiser="sgd")
+
+
 def test_a_setting_that_is_no_more_is_named_too(finished: Path, tiny: dict[str, Any], folder: Path) -> None:
     config = copy(finished, folder) / "config.json"
     before = json.loads(config.read_text())["config"]

@@ -143,7 +143,7 @@ INGREDIENTS = {
     "average": {"average": 0.9},
     "decay": {"weight_decay": 10.0},
     "sgd": {"optimiser": "sgd", "lr": 0.02},
-    "sgd with all": {"optimiser": "sgd", "lr": 0.02, "augment": True, "schedule": "cosine", "weight_decay": 0.1},
+    "sgd with all": {"optimiser": "sgd", "lr": 0.02, "augment": True, "schedule": "cosine", "weight_decay": 5.0},
     "all": {"augment": True, "patch": "cutmix", "schedule": "one-cycle", "average": 0.9},
 }
 

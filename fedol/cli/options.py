@@ -49,7 +49,7 @@ Augment = Annotated[bool | None, typer.Option("--augment/--no-augment", help="Ra
 Schedule = Annotated[str | None, typer.Option(help="Of the learning rate: constant, cosine or one-cycle.")]
 Patch = Annotated[str | None, typer.Option(help="In the server's images: none, cutout or cutmix.")]
 Average = Annotated[float | None, typer.Option(help="Decay of a running average of the server's weights; 0 is none.")]
-WeightDecay = Annotated[float | None, typer.Option(help="AdamW's decay of the server's weights.")]
+WeightDecay = Annotated[float | None, typer.Option(help="Decay of the server's weights (with Adam: AdamW).")]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")]
 Test = Annotated[
     Path | None, typer.Option(help="Labelled images (.npz with test_x and test_y) to score the model with at the end.")

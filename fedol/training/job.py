@@ -33,7 +33,7 @@ class Recipe:
     batch_size: int = 64
     lr: float = 1e-3
     optimiser: str = "adam"  # or sgd, with momentum 0.9, which wants a larger rate
-    weight_decay: float = 0.0  # AdamW's: a step takes this share of each weight, times the learning rate
+    weight_decay: float = 0.0  # a step takes this share of each weight, times the learning rate (AdamW)
     augment: bool = False  # random flip and reflect-padded crop, per sample
     patch: str = "none"  # cutout: a grey square in every image; cutmix: in half of them a box of another one
     schedule: str = "constant"  # of the learning rate: cosine falls to 0; one-cycle rises first, for a fifth of the way

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent with momentum, as ``torch.optim.SGD`` computes it."""
+"""Stochastic gradient descent with momentum, as ``torch.optim.SGD`` has it where no weight decays."""
 
 from __future__ import annotations
 

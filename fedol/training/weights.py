@@ -12,8 +12,8 @@ PRODUCTS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 class Weights:
     """The trainable weights as views of one float32 tensor, and bf16 copies of those that products read.
 
-    Adam then updates one tensor. Autocast would cast each weight and each gradient in a kernel of its own; here one
-    kernel casts all weights, and one all gradients.
+    The optimiser then updates one tensor. Autocast would cast each weight and each gradient in a kernel of its own;
+    here one kernel casts all weights, and one all gradients.
     """
 
     def __init__(self, model: nn.Module) -> None:

@@ -86,7 +86,9 @@ def test_a_budget_that_is_none_is_refused(data: str, tmp_path: Path) -> None:
         client_fit(TASK, data, "mlp", tmp_path / "m", Recipe(1, 32), device="cpu", budget=Budget(1.0, 0.5))
 
 
-@pytest.mark.parametrize("recipe", [Recipe(1, 32, augment=True), Recipe(1, 32, schedule="cosine")])
+@pytest.mark.parametrize(
+    "recipe", [Recipe(1, 32, augment=True), Recipe(1, 32, schedule="cosine"), Recipe(1, 32, optimiser="sgd")]
+)
 def test_what_a_private_training_does_not_do_is_refused(recipe: Recipe, data: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="neither augmentation nor schedule"):
         client_fit(TASK, data, "mlp", tmp_path / "m", recipe, device="cpu", budget=Budget(8.0))

@@ -33,7 +33,8 @@ NAMES = {
 }
 
 FEDOLS = {"FedOL, τ = 0": "fedol-tau0", "FedOL, restarted each iteration": "fedol-reinit", "FedOL+": "fedol+"}
-FEDOLS["FedOL, one iteration of 200 epochs"] = "fedol once"
+FEDOLS |= {"FedOL, ρ = 0.1 throughout": "constant", "FedOL, one iteration of 200 epochs": "once"}
+LOOPS = {"FedOL (10 × 20 epochs, ρ step = 0)": "constant", "FedOL (1 × 200 epochs)": "once"}
 
 
 @pytest.fixture(scope="module")
@@ -104,17 +105,21 @@ def test_the_figure_over_rounds(numbers: dict[str, Any]) -> None:
 def test_equal_compute_on_digits(heading: str, folder: str, others: int) -> None:
     def body_of(name: str) -> dict[str, dict[str, Any]]:
         tables = collect(ROOT / "results" / name)["one_round"]
-        (found,) = (t for t in tables if t["settings"]["epochs"] == 20 and not t["settings"]["development"])
-        once = [row for row in found["rows"] if row["settings"].get("iterations") == 1]
-        rows = {row["method"]: row["cells"] for row in found["rows"] if row not in once}
-        return rows | {f"{row['method']} once": row["cells"] for row in once}
+        (found,) = (t for t in tables if main(t["settings"]))
+        return {LOOPS.get(row["label"], row["method"]): row["cells"] for row in found["rows"]}
+
+    def main(settings: dict[str, Any]) -> bool:
+        rates = {None: 1e-3, "sgd": 0.03}
+        return (
+            settings["epochs"] == 20 and not settings["development"] and settings["lr"] == rates[settings["optimiser"]]
+        )
 
     def words(entry: dict[str, Any] | None, sign: str = "") -> str:
         return f"{100 * entry['mean']:{sign}.1f} ± {100 * entry['std']:.1f}".replace("-", "−") if entry else ""
 
     ours, adams = body_of(folder), body_of("digits")
     _, *body = table(heading)
-    assert len(body) == (12 if others else 13)
+    assert len(body) == (12 if others else 14)
     for name, *shown in body:
         method = {**NAMES, **FEDOLS}[name]
         expected = []

@@ -20,6 +20,7 @@ Result = dict[str, Any]
 # one of its own where there is none.
 SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", *HOW)
 DEFAULTS, FEEDBACK_EPOCHS = Distillation(), Cell.feedback_epochs
+VOTES = {name: getattr(DEFAULTS, name) for name in ("tau", "rho", "rho_step")}  # the paper's
 SWITCHES = ("patch", "average", "weight_decay", "defence")  # of a server; the paper's has none of them on
 ANY = "any partition"  # the column of a table that has no clients
 ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
@@ -47,11 +48,12 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
 
 
 def _to_compare_with(rows: list[list[Result]]) -> list[Result]:
-    """The row of FedOL, of several the one with the paper's settings, else with the most iterations; else none."""
+    """The row of FedOL; of several the one with the paper's settings, else of those with its votes the longest."""
     fedol = [row for row in rows if row[0]["method"] == "fedol"]
     theirs = [row for row in fedol if as_the_paper(row[0]["settings"])]
-    most = max((row[0]["settings"]["iterations"] for row in fedol), default=0)
-    longest = [row for row in fedol if row[0]["settings"]["iterations"] == most]
+    usual = [row for row in fedol if all(row[0]["settings"].get(name, value) == value for name, value in VOTES.items())]
+    most = max((row[0]["settings"]["iterations"] for row in usual or fedol), default=0)
+    longest = [row for row in usual or fedol if row[0]["settings"]["iterations"] == most]
     return next((found[0] for found in (fedol, theirs, longest) if len(found) == 1), [])
 
 

@@ -108,6 +108,14 @@ def test_of_several_fedols_one_is_compared_with(settings, compared):
         assert f"points above {compared}," in _over_fedol(table, 1).note
 
 
+def test_of_several_fedols_the_one_with_the_papers_votes_is_compared_with():
+    usual = {"iterations": 3, "server_epochs": 2, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
+    for change in ({"rho_step": 0.0}, {"rho": 0.2}, {"tau": 0.5, "iterations": 9}):
+        cells = [result("fedol", 0.3, **usual), result("fedol", 0.2, **{**usual, **change})]
+        (table,) = summary.tables([*cells, result("mine", 0.1, server_epochs=6)])
+        assert table["fedol"] == "FedOL (3 × 2 epochs)"
+
+
 def test_a_comparison_says_what_it_is_of_and_how_many_seeds():
     loop = {"server_epochs": 50, "iterations": 10, "development": 5000}
     cells = [result(m, a, seed=s, **loop) for m, a in (("fedol", 0.3), ("fedol+", 0.29999)) for s in (0, 1)]

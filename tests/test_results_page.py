@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,15 @@ def test_equal_compute_on_digits(heading: str, folder: str, others: int) -> None
             entry = ours[method][partition]
             expected += [words(entry), words(entry["over_fedol"], "+"), words(adams[method][partition])][: 2 + others]
         assert shown == expected, name
+
+
+def test_other_rates_of_sgd() -> None:
+    tables = [t for t in collect(ROOT / "results" / "sgd")["one_round"] if not t["settings"]["development"]]
+    shown = [line for line in PAGE.splitlines() if re.match(r"\| 0\.\d+ \|", line)]
+    assert len(shown) == 3
+    for line in shown:
+        rate, *words = (word.strip() for word in line[1:-1].split("|"))
+        (found,) = (t for t in tables if t["settings"]["lr"] == float(rate))
+        rows = {row["method"]: row["cells"] for row in found["rows"]}
+        entries = [rows[m][p] for p in ("dirichlet:0.05", "classes:2") for m in ("feddf", "fedol", "fedol+")]
+        assert words == [f"{100 * entry['mean']:.1f} ± {100 * entry['std']:.1f}" for entry in entries]

@@ -47,7 +47,8 @@ def fit_private(
 
     recipe, model = job.recipe, job.model.to(device).train()
     if recipe.augment or recipe.schedule != "constant" or recipe.optimiser != "adam":
-        raise InputError("A private training has neither augmentation nor schedule, and Adam; leave these options out.")
+        words = "A private training has neither augmentation nor schedule, and its optimiser is Adam"
+        raise InputError(f"{words}; leave these options out.")
     if budget.delta * len(job.images) > 1:
         raise InputError(f"--dp-delta {budget.delta:g} is no protection for {len(job.images):,} examples; take less.")
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,23 @@ def test_the_first_table_with_seed_0() -> None:
             assert len(mine) < 2 and shown == number, (name, partition)
 
 
-def plain(settings: dict[str, Any]) -> bool:
-    """Whether a cell is of the first table with its one seed, and not of equal compute, a control or the rounds."""
+def test_a_second_seed() -> None:
+    results = {
+        seed: [r for r in BenchFolder(ROOT / "results").results() if plain(r["settings"], seed)] for seed in (0, 5)
+    }
+    _, *body = table("A second seed of two partitions")
+    assert [NAMES[name] for name, *_ in body] == [method for method in NAMES.values() if method != "fedkt"]
+    for name, *words in body:
+        for shown, (partition, seed) in zip(words, product(("dirichlet:1", "dirichlet:0.05"), (0, 5)), strict=True):
+            mine = [r for r in results[seed] if r["method"] == NAMES[name]]
+            (number,) = (r["accuracy"] for r in mine if r["settings"].get("partition", partition) == partition)
+            assert shown == f"{100 * number:.1f}", (name, partition, seed)
+
+
+def plain(settings: dict[str, Any], seed: int = 0) -> bool:
+    """Whether a cell is of the first table with this seed, and not of equal compute, a control or the rounds."""
     where = settings["width"], settings["seed"], settings.get("rounds", 1)
-    return where == (64, 0, 1) and as_the_paper({"epochs": 50, **settings})  # a ceiling has no clients' epochs
+    return where == (64, seed, 1) and as_the_paper({"epochs": 50, **settings})  # a ceiling has no clients' epochs
 
 
 def test_the_table_at_width_16(numbers: dict[str, Any]) -> None:

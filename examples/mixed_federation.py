@@ -17,7 +17,6 @@ import torch
 from demo_data import write_demo
 
 import fedol
-from fedol.data.npz import load_test
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
@@ -116,7 +115,7 @@ def federate(folder: Path, epochs: int = 200, iterations: int = 5, server_epochs
     )
     server = Coordinator(tasks, settings, folder / "run")
     server.collect(sorted((folder / "inbox").glob("*.fedol")))
-    return server.run(test=load_test(folder / "test.npz"))
+    return server.run(test=server.test_set(folder / "test.npz"))
 
 
 if __name__ == "__main__":

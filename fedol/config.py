@@ -14,6 +14,7 @@ from typing import Any
 from fedol import methods
 from fedol.codecs import DEFAULT, find
 from fedol.errors import InputError, unknown
+from fedol.kinds import check_kinds
 from fedol.methods import LOCAL, PARAMETER_METHODS, Distillation
 from fedol.robust.defence import NONE, Defence
 from fedol.training import Recipe
@@ -27,22 +28,20 @@ class Settings:
 
     server_model: ModelName
 
+    def __post_init__(self) -> None:
+        """Refuse values of another kind than their fields'."""
+        check_kinds(self)
+        check_model(self.server_model)
+
     def as_json(self) -> dict[str, Any]:
         """Plain values; a class of yours becomes its name."""
-        from fedol.models import address
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, tuple):
-                return [plain(item) for item in value]
-            return address(value) if callable(value) else value
-
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {field.name: plain(getattr(self, field.name)) for field in fields}
+        return {field.name: _plain(getattr(self, field.name)) for field in fields}
 
     def changes(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """What differs from an older one's plain values, as (then, now); a setting it did not have yet was off."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        off = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
+        off = {field.name: _plain(field.default) for field in fields if field.default is not dataclasses.MISSING}
         now, then = self.as_json(), {**off, **before}
         return {name: (then.get(name), now.get(name)) for name in {**now, **before} if then.get(name) != now.get(name)}
 
@@ -50,6 +49,20 @@ class Settings:
     def hash(self) -> str:
         """Names the configuration: any changed setting changes it."""
         return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    from fedol.models import address
+
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return address(value) if callable(value) else value
+
+
+def check_model(model: Any) -> None:
+    """Refuse what cannot name a model."""
+    if not (isinstance(model, str) or callable(model)):
+        raise InputError(f"A model is a name, 'module:callable' or a class of yours, not {model!r}.")
 
 
 @dataclass(frozen=True)
@@ -88,23 +101,13 @@ class RunConfig(Settings):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        for name, kind in _NUMBERS.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, kind):
-                what = "a number" if kind is REAL else "a whole number"
-                raise InputError(f"The setting '{name}' must be {what}, but is {value!r}.")
-            if kind is REAL:
-                object.__setattr__(self, name, float(value))  # 1 and 1.0 are one configuration
-        for name in _WORDS:
-            if not isinstance(getattr(self, name), str) and not (name == "data_dir" and self.data_dir is None):
-                raise InputError(f"The setting '{name}' must be text, but is {getattr(self, name)!r}.")
+        super().__post_init__()
         object.__setattr__(self, "client_models", tuple(_names(self.client_models)))
         if not self.client_models:
             raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")
         find(self.codec)
-        for model in (*self.client_models, self.server_model, self.parameter_model):
-            if not (isinstance(model, str) or callable(model)):
-                raise InputError(f"A model is a name, 'module:callable' or a class of yours, not {model!r}.")
+        for model in (*self.client_models, self.parameter_model):
+            check_model(model)
         if self.clients < 1 or self.width < 1:
             raise InputError(f"clients and width must be at least 1, but are {self.clients} and {self.width}.")
         if self.method not in methods.names():
@@ -150,13 +153,6 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
 
 
 UNDEFENDED = (LOCAL, "fedkt", *PARAMETER_METHODS)  # methods in which the server hears no predictions
-_WORDS = ["dataset", "data_dir", "partition", "codec", "method", "defence", "optimiser", "schedule", "patch", "device"]
-REAL = int | float
-_NUMBERS: dict[str, Any] = {
-    **dict.fromkeys(("public", "clients", "width", "iterations", "epochs", "batch_size", "development", "seed"), int),
-    "server_epochs": int | None,
-    **dict.fromkeys(("tau", "rho", "rho_step", "mu", "lr", "average", "weight_decay"), REAL),
-}
 
 PRESETS: dict[str, dict[str, Any]] = {
     "quick": {},

@@ -45,7 +45,7 @@ class Knowledge:
         if classes is not None:
             if task is None:
                 raise InputError("classes can only be placed among those of a task; give the task, too.")
-            probs = on_all_classes(to_tensor(probs).cpu().numpy(), classes, task.classes)
+            probs = on_all_classes(to_tensor(probs).float().cpu().numpy(), classes, task.classes)
         checked = probabilities(probs, 2, f"{client}'s probabilities").float().cpu()
         return cls._of(checked.clamp_min(TINY).log(), task, client)
 

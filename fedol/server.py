@@ -11,8 +11,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from fedol.arrays import Array
-from fedol.errors import FedolError, cause
+from fedol.arrays import Array, to_tensor
+from fedol.errors import FedolError, InputError, cause
 from fedol.files import read_tensors, write_tensors
 from fedol.models import ModelSpec, address, create, describe
 from fedol.training import Normalisation, predict
@@ -68,7 +68,14 @@ class ServerModel:
 
     def predict_log_proba(self, images: Array) -> Tensor:
         """Log-probabilities [N, classes] of uint8 images [N, channels, H, W]."""
-        return predict(self.module, images, self.architecture.normalise, self.device)
+        pixels, shape = to_tensor(images, "images"), self.architecture.shape
+        if pixels.dtype != torch.uint8:
+            what = str(pixels.dtype).removeprefix("torch.")
+            raise InputError(f"The model takes images as uint8, 0 to 255, but these are {what}; convert them.")
+        if tuple(pixels.shape[1:]) != shape:
+            own, given = ("x".join(map(str, size)) for size in (shape, pixels.shape[1:]))
+            raise InputError(f"The model takes images of {own}, but these are {given or 'no images'}; convert them.")
+        return predict(self.module, pixels, self.architecture.normalise, self.device)
 
     def predict_proba(self, images: Array) -> np.ndarray:
         """Probabilities [N, classes] of uint8 images [N, channels, H, W]."""

@@ -145,3 +145,11 @@ def test_the_partition_shown_is_the_partition_run(
     argv = ["partition", "--json", *options({name: tiny[name] for name in ("clients", "partition", "public")})]
     shown = json.loads(call(argv, monkeypatch, capsys)[0])["samples_per_client_and_class"]
     assert shown == json.loads((finished / "data.json").read_text())["samples_per_client_and_class"]
+
+
+def test_the_partition_is_without_the_images_held_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "held.toml").write_text("development = 500")
+    shown = json.loads(call(["partition", f"--config={tmp_path / 'held.toml'}", "--json"], monkeypatch, capsys)[0])
+    assert sum(map(sum, shown["samples_per_client_and_class"])) == 1438 - 400 - 500

@@ -8,6 +8,7 @@ from torch import nn
 
 from fedol.config import PRESETS, RunConfig, configure
 from fedol.errors import InputError
+from fedol.federation.settings import ServerConfig
 from fedol.training import Recipe
 
 
@@ -72,6 +73,12 @@ def test_every_setting_counts_in_the_hash() -> None:
     assert RunConfig(server_model=Net).as_json()["server_model"] == f"{__name__}:Net"
 
 
+def test_a_setting_that_an_older_run_had_not_was_off() -> None:
+    config = ServerConfig("t")
+    assert config.changes({"task": "t"}) == {}  # also one that JSON writes as a list
+    assert config.changes({"task": "t", "added": ["x"], "lr": 1}) == {"added": (["x"], []), "lr": (1, 0.001)}
+
+
 def test_training_settings_reach_client_and_server() -> None:
     config = configure("best", overrides={"average": 0.5, "weight_decay": 0.1, "optimiser": "sgd"})
     assert (config.recipe.optimiser, config.distillation.recipe.optimiser) == ("sgd", "sgd")
@@ -99,6 +106,10 @@ def test_quick_and_paper_train_as_the_paper_does() -> None:
         ({"augment": 1}, "'augment' must be true or false"),
         ({"schedule": "cosin"}, "cosine"),
         ({"patch": 3}, "'patch' must be text"),
+        ({"data_dir": 3}, "'data_dir' must be text"),
+        ({"epochs": True}, "'epochs' must be a whole number"),
+        ({"tau": "high"}, "'tau' must be a number"),
+        ({"parameter_model": 5}, "A model is a name"),
         ({"optimiser": 3}, "'optimiser' must be text"),
         ({"average": 1.5}, "average must lie in"),
         ({"development": 0.5}, "'development' must be a whole number"),

@@ -172,6 +172,10 @@ def test_a_client_that_knows_some_classes() -> None:
     for known in (np.array([2, 0]), ["eel", "cat"]):
         probs = Knowledge.from_probabilities(two, TASK, classes=known).probabilities()
         np.testing.assert_allclose(probs[0], [0.25, 0, 0.75], atol=1e-6)
+    half = torch.from_numpy(two).bfloat16()  # which NumPy has not
+    np.testing.assert_allclose(
+        Knowledge.from_probabilities(half, TASK, classes=[2, 0]).probabilities()[0], [0.25, 0, 0.75], atol=1e-6
+    )
     for known, words in [([0, 3], "has not: 3"), (["cat", "fly"], "has not: fly"), ([0], "1 known"), ([0.5, 1], "0.5")]:
         with pytest.raises(InputError, match=words):
             Knowledge.from_probabilities(two, TASK, classes=known)

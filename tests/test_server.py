@@ -11,7 +11,7 @@ from torch import nn
 
 import fedol
 from fedol.data import load
-from fedol.errors import FedolError
+from fedol.errors import FedolError, InputError
 from fedol.models import ModelSpec, create
 from fedol.server import Architecture, ServerModel
 from fedol.training import Normalisation
@@ -49,6 +49,15 @@ def test_what_is_saved_is_what_is_loaded(model: ModelSpec, tmp_path: Path) -> No
         assert (after.classes, after.history) == (before.classes, before.history)
         assert after.architecture.normalise == before.architecture.normalise
         assert not after.module.training
+
+
+def test_images_that_the_model_would_misread_are_refused() -> None:
+    model = make("cnn")
+    with pytest.raises(InputError, match="takes images as uint8, 0 to 255, but these are float32"):
+        model.predict(IMAGES.astype(np.float32) / 255)  # they would be divided by 255 again
+    for images, size in ((IMAGES[:, :1], "1x6x5"), (IMAGES[:, 0], "6x5"), (IMAGES[0], "6x5")):
+        with pytest.raises(InputError, match=f"takes images of 3x6x5, but these are {size}"):
+            model.predict_proba(images)
 
 
 def test_equal_models_are_equal_bytes(tmp_path: Path) -> None:

@@ -84,5 +84,6 @@ def distill(
         if out is None:
             raise InputError("Say where the run goes, for instance --out runs/one.")
         coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), out, public)
+    images = coordinator.test_set(test) if test else None
     coordinator.collect(files)
-    finish(coordinator, test, quiet, as_json)
+    finish(coordinator, images, quiet, as_json)

@@ -34,21 +34,18 @@ def partition(
     import numpy as np
 
     from fedol.config import configure
-    from fedol.data import load, split
-    from fedol.data import partition as deal
+    from fedol.federation.scenario import Scenario
     from fedol.report.plots import partition_heat_map
     from fedol.report.progress import LiveProgress
     from fedol.report.tables import partition_table
 
     settings = configure(preset, config, given(options))
     with LiveProgress(quiet=as_json):
-        data = load(settings.dataset, settings.data_dir)
-    labels = split(data, settings.public, settings.seed).private.y
-    shares = deal(labels, settings.partition, settings.clients, settings.seed, len(data.classes))
-    counts = np.stack([np.bincount(labels[share], minlength=len(data.classes)) for share in shares])
+        dealt = Scenario(settings).describe()
+    classes, counts = dealt["classes"], np.array(dealt["samples_per_client_and_class"])
     if plot:
-        partition_heat_map(counts, data.classes, f"{data.name}, {settings.partition}", plot)
+        partition_heat_map(counts, classes, f"{dealt['dataset']}, {settings.partition}", plot)
     if as_json:
-        print(json.dumps({"classes": list(data.classes), "samples_per_client_and_class": counts.tolist()}))
+        print(json.dumps({key: dealt[key] for key in ("classes", "samples_per_client_and_class")}))
     else:
-        Console().print(partition_table(counts, data.classes))
+        Console().print(partition_table(counts, classes))

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from fedol.cli.options import Json
-from fedol.errors import InputError
 
 BATCH = 512  # images between two moves of the progress bar
 
@@ -33,9 +32,6 @@ def predict(
     model = load(run)
     with LiveProgress(quiet=as_json):
         pixels, names = load_images(images)
-        if pixels.shape[1:] != model.architecture.shape:
-            expected, got = ("x".join(map(str, shape)) for shape in (model.architecture.shape, pixels.shape[1:]))
-            raise InputError(f"The model takes images of {expected}, but those in {images} are {got}; convert them.")
         parts = [pixels[start : start + BATCH] for start in range(0, len(pixels), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
     found = [

@@ -81,6 +81,7 @@ def serve(
     wait = seconds(deadline) if deadline else None
     folder = TaskFolder.open(task)
     coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), out, public)
+    images = coordinator.test_set(test) if test else None
     with RosterView(Console(stderr=True), folder.task, quorum, quiet or as_json, deadline=wait) as view:
         coordinator.watch(Inbox(inbox), quorum, wait, view.show)
-    finish(coordinator, test, quiet, as_json)
+    finish(coordinator, images, quiet, as_json)

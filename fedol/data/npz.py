@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedol.data.dataset import Dataset, Images
+from fedol.data.dataset import Dataset
 from fedol.errors import InputError
 
 ARRAYS = ("train_x", "train_y", "test_x", "test_y")
@@ -24,10 +24,10 @@ def load_npz(path: Path | None) -> Dataset:
     return Dataset.from_arrays(train_x, train_y, test_x, test_y, classes, path.stem)
 
 
-def load_test(path: Path) -> Images:
-    """Only ``test_x`` and ``test_y``: labelled images to score a model with."""
-    (x, y), _ = _arrays(path, ARRAYS[2:])
-    return Dataset.from_arrays(x, y, x, y, name=path.stem).test
+def load_test(path: Path) -> Dataset:
+    """Only ``test_x`` and ``test_y``, which are then both of its parts: labelled images to score a model with."""
+    (x, y), classes = _arrays(path, ARRAYS[2:])
+    return Dataset.from_arrays(x, y, x, y, classes, path.stem)
 
 
 def _arrays(path: Path, names: Sequence[str]) -> tuple[list[Any], list[str] | None]:

@@ -30,7 +30,7 @@ def client_data(source: str, task: Task) -> tuple[Images, Images]:
     A client need not hold all of the task's classes. The source is what ``load`` takes, or ``my.py:function``.
     """
     data = _made(source) if ":" in source and not Path(source).exists() else load(source)
-    index = _index(data, task)
+    index = task_classes(data, task)
     train, test = (Images(part.x, index[part.y]) for part in (data.train, data.test))
     return train, test
 
@@ -49,7 +49,7 @@ def _made(source: str) -> Dataset:
     return Dataset.from_arrays(train_x, train_y, test_x, test_y, name=source)
 
 
-def _index(data: Dataset, task: Task) -> np.ndarray:
+def task_classes(data: Dataset, task: Task) -> np.ndarray:
     """The task's class of every class of the data."""
     if set(data.classes) <= set(task.classes):
         return np.array([task.classes.index(name) for name in data.classes])

@@ -28,6 +28,7 @@ from fedol.federation.account import account_for_labels, account_for_tests, diag
 from fedol.federation.roster import Roster
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
+from fedol.federation.testset import test_set
 from fedol.federation.uploads import knowledge_files
 from fedol.files import read_json, write_atomically, write_json
 from fedol.provenance import provenance
@@ -83,8 +84,12 @@ class Coordinator:
         """The run folder."""
         return self.folder.path
 
+    def test_set(self, path: Path) -> Images:
+        """Labelled images for ``run``; whatever is wrong with them is said now, not after the training."""
+        return test_set(path, self.task, self.architecture.shape)
+
     def collect(self, files: list[Path]) -> Roster:
-        """Take these files and no others."""
+        """Take these files and no others; a run that is made of other files is not mixed with them."""
         if not self.roster.closed:
             for path in files:
                 try:
@@ -93,6 +98,11 @@ class Coordinator:
                 except InputError as error:
                     self.roster = self.roster.refuse(str(path), str(error))
             self._close("at once")
+        elif why := self.roster.unlike(files, self.task.limit):
+            raise FedolError(
+                f"The run in {self.out} is made of the files of {', '.join(self.roster.clients)}; {why}. Choose "
+                f"another --out, or go on from this run with --resume {self.out}."
+            )
         return self.roster
 
     def watch(
@@ -127,9 +137,10 @@ class Coordinator:
         self.roster.write(self._roster_file)
 
     def run(self, on_epoch: OnEpoch = lambda epoch: None, test: Images | None = None) -> dict[str, Any]:
-        """Train on what was collected, and report; the report of a finished run is read back."""
+        """Train on what was collected, and report; a finished run's report is read back, scored if it was not yet."""
         done = self.out / "summary.json"
-        if not done.exists():
+        before = read_json(done) if done.exists() else None
+        if before is None or (test is not None and before["test"] is None):
             started = time.perf_counter()
             server = self._train(on_epoch)
             self._account(server, test)
@@ -137,10 +148,12 @@ class Coordinator:
             if test is not None:
                 summary["history"] = diagnosed(self.folder, server.history, self.device, test)
             summary["screening"] = self._screening()
-            summary["seconds"] = round(time.perf_counter() - started, 2)  # of this start: a resumed run had some before
+            took = round(time.perf_counter() - started, 2)  # of this start: a resumed run had some before
+            summary["seconds"] = before["seconds"] if before else took
             summary["provenance"] = provenance(self.config.seed, self.device)
             write_atomically(self.out / "MODEL_CARD.md", model_card(summary).encode())
             write_json(done, summary)
+            (self.out / "report.html").unlink(missing_ok=True)  # one without the score
         if not (self.out / "report.html").exists():
             write_report(self.out)
         summary = read_json(done)

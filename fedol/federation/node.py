@@ -28,6 +28,7 @@ from fedol.federation.client import client_fit
 from fedol.federation.predictors import predict_knowledge
 from fedol.federation.taskfolder import TaskFolder
 from fedol.files import write_atomically
+from fedol.kinds import check_kinds
 from fedol.knowledge import Knowledge
 from fedol.training import Recipe
 
@@ -59,21 +60,20 @@ class Node:
     @classmethod
     def read(cls, config: Mapping[str, object]) -> Node:
         """The configuration from what a person wrote."""
-        kinds = {field.name: str(field.type) for field in fields(cls)}
+        known = [field.name for field in fields(cls)]
         values: dict[str, object] = {}
         for key, value in config.items():
             name = key.replace("-", "_")
             if key in PARTS:
                 continue
-            if name not in kinds:
-                raise unknown("node setting", key, [kind.replace("_", "-") for kind in kinds])
-            if not _fits(value, kinds[name]):
-                raise InputError(f"The node setting '{key}' must be of type {kinds[name]}, but is {value!r}.")
+            if name not in known:
+                raise unknown("node setting", key, [other.replace("_", "-") for other in known])
             values[name] = value
         for name in ("task", "client"):
             if not values.get(name):
                 raise InputError(f"The node config lacks '{name}'; see docs/deploy.md.")
         node = cls(**values)  # type: ignore[arg-type]
+        check_kinds(node, "node setting")
         if not node.knowledge and not node.model:
             raise InputError("The node config names neither a 'model' nor a 'knowledge' file; give one of them.")
         return node
@@ -117,17 +117,15 @@ def _file(source: str) -> str:
 
 
 def _content(path: Path) -> str:
-    """A hash of a file, or of all files in a folder; of nothing where the name is not that of a file."""
+    """A hash of a file, or of a folder: which files it has, where (a subfolder may be a class), and what they hold.
+
+    Of nothing where the name is not that of a file.
+    """
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     digest = hashlib.sha256()
     for file in files:
         if file.is_file():
+            place = file.relative_to(path) if path.is_dir() else file.name
             with open(file, "rb") as stream:
-                digest.update(file.name.encode() + hashlib.file_digest(stream, "sha256").digest())
+                digest.update(str(place).encode() + b"\0" + hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()
-
-
-def _fits(value: object, kind: str) -> bool:
-    if isinstance(value, bool) or kind == "bool":
-        return isinstance(value, bool) and kind == "bool"
-    return isinstance(value, {"str": str, "int": int, "float": int | float}[kind])

@@ -143,9 +143,6 @@ READERS: dict[str, Callable[[Path], Any]] = {".safetensors": load, ".onnx": _onn
 def _predict(model: Any, images: np.ndarray, task: Task) -> np.ndarray:
     if isinstance(model, ServerModel) and model.classes != task.classes:
         raise InputError("The model was trained for other classes than the task's; train it for this task.")
-    if isinstance(model, ServerModel) and model.architecture.shape != images.shape[1:]:
-        own, theirs = ("x".join(map(str, size)) for size in (model.architecture.shape, images.shape[1:]))
-        raise InputError(f"The model takes images of {own}, but these are {theirs}; train it on such images.")
     parts = [images[start : start + BATCH] for start in range(0, len(images), BATCH)]
     return np.concatenate([_batch(model, part, task) for part in watched(parts, "predicting")])
 

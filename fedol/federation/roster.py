@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedol.container import Incomplete
+from fedol.container import Incomplete, read_bounded
 from fedol.errors import FedolError, InputError
 from fedol.files import read_json, write_atomically, write_json
 from fedol.knowledge import Knowledge
@@ -76,6 +76,22 @@ class Roster:
             header.client: Arrival(file, len(data), header.codec, digest, str(header.privacy or "")),
         }
         return replace(self, clients=dict(sorted(clients.items())), refused=_without(self.refused, file))
+
+    def unlike(self, files: list[Path], limit: int) -> str:
+        """Why these are not the files that it was made of; empty where they are."""
+        before = {arrival.file: arrival.sha256 for arrival in self.clients.values()}
+
+        def digest(path: Path) -> str | None:
+            try:
+                return hashlib.sha256(read_bounded(path, limit)).hexdigest()
+            except InputError:  # moved away, say: the run has its copy
+                return before.get(str(path))
+
+        given = {path: digest(path) for path in files if str(path) not in self.refused}
+        strange = [path for path, found in given.items() if found not in before.values()]
+        if strange:
+            return f"{strange[0]} is not among them"
+        return "not all of them are given" if set(before.values()) - set(given.values()) else ""
 
     def refuse(self, file: str, reason: str) -> Roster:
         """Remember why a file was not taken."""

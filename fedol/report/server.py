@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fedol.data.npz import load_test
+from fedol.data import Images
 from fedol.federation.coordinator import Coordinator
 from fedol.methods import trainings
 from fedol.report.progress import LiveProgress
@@ -19,13 +18,12 @@ from fedol.robust.screening import left_out
 from fedol.robust.trust import FEWEST
 
 
-def finish(coordinator: Coordinator, test: Path | None, quiet: bool, as_json: bool) -> dict[str, Any]:
+def finish(coordinator: Coordinator, test: Images | None, quiet: bool, as_json: bool) -> dict[str, Any]:
     """Train on what was collected, print the summary and return it."""
-    images = load_test(test) if test else None
     with LiveProgress(quiet=quiet or as_json) as progress:
         plan = coordinator.settings
         progress.stage("server", trainings(plan.method, plan.iterations) * plan.recipe.epochs)
-        summary = coordinator.run(progress.epoch, images)
+        summary = coordinator.run(progress.epoch, test)
     if as_json:
         print(json.dumps({"out": str(coordinator.out), **summary}, indent=1))
     if as_json or quiet:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from small_federation import Federation
 
 import fedol
-from fedol.data.npz import load_test
+from fedol.data import Images
 from fedol.errors import FedolError, InputError
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.duration import seconds
@@ -31,7 +32,7 @@ def test_collect_train_report(federation: Federation, tmp_path: Path) -> None:
     bad.write_bytes(b"\0" * 50)
     run = coordinator(federation, tmp_path / "run", epochs=20)
     run.collect([federation.file("alice"), bad, federation.file("bob"), federation.file("carol")])
-    summary = run.run(test=load_test(federation.folder / "test.npz"))
+    summary = run.run(test=run.test_set(federation.folder / "test.npz"))
     assert [client["client"] for client in summary["clients"]] == ["alice", "bob", "carol"]
     assert summary["refused"][0]["file"] == str(bad) and "no JSON" in summary["refused"][0]["reason"]
     assert summary["test"]["accuracy"] > 0.4  # chance is 0.1
@@ -96,6 +97,64 @@ def test_what_no_training_can_do_is_refused_at_once(federation: Federation, tmp_
         coordinator(federation, tmp_path / "run", patch="cutmx")
     with pytest.raises(InputError, match="'augment' must be true or false, but is 'yes'"):
         coordinator(federation, tmp_path / "run", augment="yes")
+    for method in ("fedavg", "local", "nope"):  # no file is taken before that is known
+        with pytest.raises(InputError, match=f"no method of a server that learns from files '{method}'"):
+            coordinator(federation, tmp_path / "run", method=method)
+    for settings, words in [
+        ({"epochs": "5"}, "a whole number"),
+        ({"tau": "high"}, "a number"),
+        ({"device": 0}, "text"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            coordinator(federation, tmp_path / "run", **settings)
+    with pytest.raises(InputError, match="A model is a name"):
+        coordinator(federation, tmp_path / "run", server_model=5)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_test_set_is_of_the_tasks_classes_and_shape(federation: Federation, tmp_path: Path) -> None:
+    run, file = coordinator(federation, tmp_path / "run"), np.load(federation.folder / "test.npz")
+    labels, turned = file["test_y"], [str(digit) for digit in reversed(range(10))]
+
+    def told(name: str, x: np.ndarray, y: np.ndarray, **more: object) -> Images:
+        np.savez(tmp_path / f"{name}.npz", test_x=x, test_y=y, **more)
+        return run.test_set(tmp_path / f"{name}.npz")
+
+    same = told("turned", file["test_x"], 9 - labels, classes=turned)  # by their names, whatever their order
+    np.testing.assert_array_equal(same.y, labels)
+    with pytest.raises(InputError, match=r"wide.npz are 1x8x9, but the public ones are 1x8x8"):
+        told("wide", np.pad(file["test_x"], [(0, 0)] * 3 + [(0, 1)]), labels)
+    with pytest.raises(InputError, match="more has the class '10', which the task has not"):
+        told("more", file["test_x"], np.where(labels == 0, 10, labels))
+    with pytest.raises(InputError, match="There is no file"):
+        run.test_set(tmp_path / "none.npz")
+
+
+def test_a_run_is_not_mixed_with_other_files(federation: Federation, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.fedol"
+    bad.write_bytes(b"\0" * 50)
+    moved = federation.inbox(tmp_path / "inbox", "bob") / "bob.fedol"
+    files = [federation.file("alice"), moved, bad]
+    coordinator(federation, tmp_path / "run").collect(files)
+    again = coordinator(federation, tmp_path / "run")
+    moved.unlink()  # the run has its copy
+    assert list(again.collect(files).clients) == ["alice", "bob"]
+    with pytest.raises(FedolError, match=r"files of alice, bob; .*carol.fedol is not among them.*--resume"):
+        again.collect([*files, federation.file("carol")])
+    with pytest.raises(FedolError, match="not all of them are given"):
+        again.collect(files[:1])
+
+
+def test_a_finished_run_is_scored_when_a_test_set_comes(federation: Federation, tmp_path: Path) -> None:
+    run = coordinator(federation, tmp_path / "run")
+    run.collect([federation.file("alice"), federation.file("bob")])
+    before = run.run()
+    model = (tmp_path / "run" / "model.safetensors").read_bytes()
+    after = run.run(test=run.test_set(federation.folder / "test.npz"))
+    assert before["test"] is None and 0 < after["test"]["accuracy"] <= 1
+    assert after["seconds"] == before["seconds"] and (tmp_path / "run" / "model.safetensors").read_bytes() == model
+    assert "Accuracy on 359" in (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    assert run.run() == after
 
 
 def test_order_of_arrival_changes_nothing(federation: Federation, tmp_path: Path) -> None:
@@ -139,7 +198,7 @@ def test_late_clients_continue_from_the_model(federation: Federation, tmp_path: 
     run.run()
     late, files = continued(tmp_path / "run", [federation.file("dave")], None, {"iterations": 1}, None)
     late.collect(files)
-    test = load_test(federation.folder / "test.npz")
+    test = late.test_set(federation.folder / "test.npz")
     summary = late.run(test=test)
     assert late.out == tmp_path / "run-resumed"
     assert [client["client"] for client in summary["clients"]] == ["alice", "bob", "dave"]

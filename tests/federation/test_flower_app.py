@@ -17,6 +17,7 @@ from small_federation import Federation
 from fedol.data import load, split
 from fedol.errors import FedolError, InputError
 from fedol.federation.coordinator import Coordinator
+from fedol.federation.node import Node
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 
@@ -265,11 +266,21 @@ def test_a_node_that_was_killed_goes_on_with_its_training(
         ({"modle": "mlp"}, "did you mean 'model'"),
         ({"client": ""}, "lacks 'client'"),
         ({"knowledge": ""}, "neither a 'model' nor a 'knowledge'"),
-        ({"epochs": "many"}, "must be of type int"),
+        ({"epochs": "many"}, "must be a whole number"),
     ],
 )
 def test_node_configs_that_are_wrong(nodes: dict[int, dict[str, Any]], settings: dict[str, Any], message: str) -> None:
     assert message in str(answer({}, {**nodes[100], **settings})["error"])
+
+
+def test_a_node_answers_anew_when_an_image_changes_its_class(tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+    (tmp_path / "data" / "cat" / "a.png").write_bytes(b"pixels")
+    node = Node("task", "me", data=str(tmp_path / "data"))
+    before = node.digest()
+    (tmp_path / "data" / "cat" / "a.png").rename(tmp_path / "data" / "dog" / "a.png")
+    assert node.digest() != before
 
 
 def test_run_configs_that_are_wrong(federation: Federation, tmp_path: Path) -> None:
@@ -278,6 +289,9 @@ def test_run_configs_that_are_wrong(federation: Federation, tmp_path: Path) -> N
         federate(grid, config(federation, tmp_path / "run", quorom=1))
     with pytest.raises(InputError, match="lacks 'out'"):
         federate(grid, {"task": str(federation.task_dir)})
+    for wrong, words in [({"quorum": "3"}, "'quorum' must be a whole number"), ({"deadline": 90}, "'90' is no time")]:
+        with pytest.raises(InputError, match=words):
+            federate(grid, config(federation, tmp_path / "run", **wrong))
     with pytest.raises(InputError, match="say when to start"):
         federate(grid, config(federation, tmp_path / "run", deadline=""))
     with pytest.raises(FedolError, match="No client is in"):

@@ -50,9 +50,12 @@ def federate(grid: Grid, config: Mapping[str, Any]) -> dict[str, Any]:
     folder = TaskFolder.open(Path(given["task"]))
     settings = {name: given[name] for name in SETTINGS if name in given}
     public, test = (Path(given[name]) if name in given else None for name in ("public", "test"))
+    quorum, wait = given.get("quorum") or None, seconds(str(given["deadline"])) if "deadline" in given else None
+    if quorum is not None and type(quorum) is not int:
+        raise InputError(f"The run setting 'quorum' must be a whole number, but is {quorum!r}.")
     coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), Path(given["out"]), public)
-    quorum, wait = given.get("quorum") or None, seconds(given["deadline"]) if "deadline" in given else None
+    images = coordinator.test_set(test) if test else None
     inbox = GridInbox(grid, folder.task, wait, str(given.get("clients", "")).split())
     with RosterView(Console(), folder.task, quorum, note=lambda: str(inbox.state)) as view:
         coordinator.watch(inbox, quorum, wait, view.show)
-    return finish(coordinator, test, quiet=False, as_json=False)
+    return finish(coordinator, images, quiet=False, as_json=False)

@@ -1,0 +1,21 @@
+"""Labelled images that a server's model is scored with in the end; nothing is chosen by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedol.data import Images
+from fedol.data.npz import load_test
+from fedol.errors import InputError
+from fedol.federation.client import task_classes
+from fedol.task import Task
+
+
+def test_set(path: Path, task: Task, shape: tuple[int, ...]) -> Images:
+    """``test_x`` and ``test_y`` of an .npz file, in the task's classes and of the public images' shape."""
+    data = load_test(path)
+    index = task_classes(data, task)
+    if data.shape != tuple(shape):
+        own, public = ("x".join(map(str, size)) for size in (data.shape, shape))
+        raise InputError(f"The test images in {path} are {own}, but the public ones are {public}; convert them.")
+    return Images(data.test.x, index[data.test.y])

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
-from fedol.cli.options import Clients, DataDir, Dataset, Json, Public, Quiet, given
-from fedol.errors import MissingExtra
+from fedol.cli.bench_run import page, run, show, tables
+from fedol.cli.options import Clients, DataDir, Dataset, Device, Epochs, Json, Public, Quiet, Width, given
 
 bench = typer.Typer(
     help="The paper's comparison: every method under the same conditions; cached, resumable, mergeable.",
@@ -30,13 +28,10 @@ Partitions = Annotated[
 Methods = Annotated[str, typer.Option(help="'all', or names with commas, of which one may be 'all'.")]
 Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 3 is 0,1,2.")]
 Preset = Annotated[str, typer.Option(help="paper, best or quick.")]
-Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]
-Epochs = Annotated[int | None, typer.Option(help="Epochs of every training.")]
 ServerEpochs = Annotated[int | None, typer.Option(help="Epochs of each server iteration, if not as many.")]
 Iterations = Annotated[
     int | None, typer.Option(help="Iterations of fedol, its variants and fedol+; other methods train once.")
 ]
-Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Begin nothing that would end later.")]
 SideBySide = Annotated[
     int,
@@ -86,7 +81,7 @@ def one_round(
     """
     options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     values = _values("one-round", options, preset, partitions, methods, seeds)
-    _run({**values, "equal_compute": equal_compute}, out, time_limit, side_by_side, dry_run, spec, quiet, as_json)
+    run({**values, "equal_compute": equal_compute}, out, time_limit, side_by_side, dry_run, spec, quiet, as_json)
 
 
 @bench.command()
@@ -125,7 +120,7 @@ def rounds(
     """
     options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     values = _values("rounds", options, preset, partitions, methods, seeds)
-    _run(
+    run(
         {**values, "rounds": rounds, "feedback_epochs": feedback_epochs, "feedback": feedback},
         out,
         time_limit,
@@ -156,7 +151,7 @@ def run_file(
     from fedol.experiments.worker import read_values
 
     values = read_values(file, data_dir=data_dir, device=device)
-    _run(values, out, time_limit, side_by_side, dry_run, None, quiet, as_json)
+    run(values, out, time_limit, side_by_side, dry_run, None, quiet, as_json)
 
 
 @bench.command()
@@ -182,7 +177,7 @@ def cost(
     from fedol.data import load
     from fedol.experiments.cells import identified
     from fedol.experiments.cost import cost as compute
-    from fedol.experiments.report import cost_sheet
+    from fedol.experiments.cost_sheet import cost_sheet
     from fedol.experiments.store import BenchFolder
     from fedol.federation.scenario import Scenario
     from fedol.report.progress import LiveProgress
@@ -196,7 +191,7 @@ def cost(
     if as_json:
         print(json.dumps(table, indent=1))
     else:
-        _print([cost_sheet(table, 1)])
+        show([cost_sheet(table, 1)])
 
 
 @bench.command()
@@ -205,10 +200,10 @@ def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")],
 
     Example: fedol bench report bench
     """
-    _report(out, as_json)
+    tables(out, as_json)
     if not as_json:
         Console().print(f"Written to {out / 'report'}.", markup=False, highlight=False)
-    _page(out, quiet=as_json)
+    page(out, quiet=as_json)
 
 
 def _values(
@@ -223,85 +218,3 @@ def _values(
         "seeds": seeds,
     }
     return values if partitions is None else {**values, "partitions": partitions}
-
-
-def _run(
-    values: dict[str, Any],
-    out: Path,
-    time_limit: float | None,
-    side_by_side: int,
-    dry_run: bool,
-    spec: Path | None,
-    quiet: bool,
-    as_json: bool,
-) -> None:
-    from fedol.experiments.runner import Bench
-    from fedol.experiments.spec import Spec
-    from fedol.files import write_json
-    from fedol.report.bench import BenchProgress, plan_table
-    from fedol.report.progress import LiveProgress
-
-    wanted = Spec.from_json(values)
-    if spec is not None:
-        write_json(spec, values)
-        return
-    work = Bench(wanted, out)
-    if dry_run:
-        with LiveProgress(quiet=quiet or as_json):
-            missing = work.estimates()
-        if as_json:
-            print(json.dumps(missing, indent=1))
-        else:
-            Console().print(plan_table(missing))
-        return
-    with BenchProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
-        summary = work.run(progress, time_limit, side_by_side)
-    if as_json:
-        print(json.dumps(summary))
-    elif not quiet:
-        other = f"; another process works on {summary['elsewhere']}" if summary["elsewhere"] else ""
-        said = f"{summary['finished']} of {summary['cells']} cells are finished in {out}{other}."
-        Console().print(said, markup=False, highlight=False)
-    if summary["finished"]:
-        if not (quiet or as_json):
-            _report(out)
-        _page(out, quiet or as_json)
-    for failure in summary["failed"]:
-        Console(stderr=True).print(Text.assemble(("Failed:", "bold red"), f" {failure}"), soft_wrap=True)
-    sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
-
-
-def _report(out: Path, as_json: bool = False) -> None:
-    """Print the folder's tables or numbers, then write them: the folder may be one to read only."""
-    from fedol.experiments.report import collect, sheets, write
-    from fedol.report.progress import LiveProgress
-
-    with LiveProgress(quiet=as_json):
-        numbers = collect(out)
-    if as_json:
-        print(json.dumps(numbers, indent=1))
-    else:
-        _print(sheets(numbers))
-    try:
-        with LiveProgress(quiet=as_json):
-            write(out, numbers)
-    except MissingExtra as error:  # of the figure, which is drawn last
-        Console(stderr=True).print(f"The figure is not drawn. {error}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _page(out: Path, quiet: bool = False) -> None:
-    """The folder's page."""
-    from fedol.report.pages import write_report
-
-    path = write_report(out)
-    if not quiet:
-        Console().print(f"Report: {path}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _print(sheets: Any) -> None:
-    from fedol.report.bench import sheet_tables
-
-    console = Console()
-    for sheet in sheets:
-        for table in sheet_tables(sheet, console.width):
-            console.print(table)

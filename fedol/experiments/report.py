@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedol.errors import FedolError, cause
 from fedol.experiments import curves, summary
+from fedol.experiments.cost_sheet import cost_sheet
+from fedol.experiments.sheets import Sheet, has, one_round, over_fedol, rounds
 from fedol.experiments.store import BenchFolder
 from fedol.files import read_json, write_atomically, write_json
-from fedol.methods import title
-from fedol.training import Recipe
 from fedol.watching import watched
 
-BESIDE = ("paper", "difference")  # columns that belong to the one before them
 OURS = re.compile(r"(one-round|over-fedol|rounds|cost)-\d+\.csv|rounds\.(png|svg)")  # files that a report may have
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table of text, for any medium."""
-
-    name: str  # of its files
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
-    note: str = ""
-
-    def markdown(self) -> str:
-        """As Markdown."""
-        lines = [f"### {self.title}", "", "| " + " | ".join(self.columns) + " |"]
-        lines.append("|" + "|".join(["---", *["---:"] * (len(self.columns) - 1)]) + "|")
-        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
-        return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
-
-    def csv(self) -> str:
-        """As CSV."""
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
-        return text.getvalue()
 
 
 def collect(out: Path) -> dict[str, Any]:
@@ -63,9 +34,9 @@ def sheets(numbers: dict[str, Any]) -> list[Sheet]:
     """The tables of these numbers."""
     compared = [table for table in numbers["one_round"] if has(table, "over_fedol")]
     return [
-        *(_one_round(table, number) for number, table in enumerate(numbers["one_round"], 1)),
-        *(_over_fedol(table, number) for number, table in enumerate(compared, 1)),
-        *(_rounds(panel, number) for number, panel in enumerate(numbers["rounds"], 1)),
+        *(one_round(table, number) for number, table in enumerate(numbers["one_round"], 1)),
+        *(over_fedol(table, number) for number, table in enumerate(compared, 1)),
+        *(rounds(panel, number) for number, panel in enumerate(numbers["rounds"], 1)),
         *(cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)),
     ]
 
@@ -101,174 +72,3 @@ def _check(path: Path, results: list[dict[str, Any]], costs: list[dict[str, Any]
         raise FedolError(
             f"{path} is no whole result of a benchmark ({cause(error)}); move it out of this folder."
         ) from None
-
-
-def _over_fedol(table: dict[str, Any], number: int) -> Sheet:
-    """How far the rows are above FedOL's."""
-    partitions = table["partitions"]
-    lines = {row["label"]: [row["cells"].get(p, {}).get("over_fedol") for p in partitions] for row in table["rows"]}
-    count, over = _over_seeds([entry for line in lines.values() for entry in line if entry])
-    rows = [
-        [name, *(_spread(entry, count, "+") if entry else "" for entry in line)]
-        for name, line in lines.items()
-        if any(line)
-    ]
-    note = (
-        f"{measure(table['settings'])}: points above {table['fedol']}, seed by seed, so on the same split of the data; "
-        f"{over}."
-    )
-    title = f"Above FedOL: {settings_in_words(table['settings'])}"
-    return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note)
-
-
-def _over_seeds(entries: list[dict[str, Any]], spread: bool = True) -> tuple[bool, str]:
-    """Whether the numbers of seeds differ, and in words what the entries are, shown with their spread or without."""
-    counts = {entry["n"] for entry in entries}
-    if counts == {1}:
-        return False, "n = 1 seed"
-    what, where = ("mean ± standard deviation", " (no ± where n = 1)") if spread else ("mean", "")
-    several = f"n seeds{where}" if len(counts) > 1 else f"n = {next(iter(counts))} seeds"
-    return len(counts) > 1, f"{what} over {several}"
-
-
-def _one_round(table: dict[str, Any], number: int) -> Sheet:
-    entries = [(partition, entry) for row in table["rows"] for partition, entry in row["cells"].items()]
-    beside = {partition for partition, entry in entries if entry["paper"]}  # where the paper has numbers
-    count, over = _over_seeds([entry for _, entry in entries])
-    columns = [""]
-    for partition in table["partitions"]:
-        columns += [partition, *(BESIDE if partition in beside else ())]
-    rows = []
-    for row in table["rows"]:
-        words = [row["label"]]
-        for partition in table["partitions"]:
-            entry = row["cells"].get(partition)
-            words.append("" if entry is None else _spread(entry, count))
-            if partition in beside:
-                words += ["", ""] if entry is None else [_paper(entry), _signed(entry["difference"])]
-        rows.append(words)
-    note = (
-        f"{measure(table['settings'])} in %, {over}"
-        + ("; the paper's beside it; the difference in points" if beside else "")
-        + ". The number of epochs is the server's."
-    )
-    spreads = [f"{100 * entry['over_clients']:.1f}" for _, entry in entries if entry["over_clients"] is not None]
-    note += f" Local's standard deviation over the clients of a seed: {', '.join(spreads)}." if spreads else ""
-    return Sheet(f"one-round-{number}", f"One round: {settings_in_words(table['settings'])}", columns, rows, note)
-
-
-def _rounds(panel: dict[str, Any], number: int) -> Sheet:
-    length = max(len(line["rounds"]) for line in panel["lines"])
-    columns = ["", *(str(n) for n in range(1, length + 1)), "passes FedOL in round"]
-    count, over = _over_seeds([point for line in panel["lines"] for point in line["rounds"]], spread=False)
-    rows = []
-    for line in panel["lines"]:
-        name = line["label"] + (f" (n = {line['rounds'][0]['n']})" if count else "")
-        ours = [f"{100 * point['mean']:.1f}" for point in line["rounds"]]
-        passes = str(line["passes_fedol"] or "never") if panel["fedol"] else ""
-        rows.append([name, *ours, *[""] * (length - len(ours)), passes])
-        if line["paper"]:
-            curve = [f"{100 * value:.1f}" for value in line["paper"][:length]]
-            their = panel["paper_fedol"]
-            passes = str(curves.first_above(line["paper"], their) or "never") if their else ""
-            rows.append([f"{title(line['method'])}, paper", *curve, *[""] * (length - len(curve)), passes])
-    level = f"FedOL after its one round: {_spread(panel['fedol'])} %" if panel["fedol"] else "FedOL: not run"
-    theirs = f", in the paper {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else "."
-    return Sheet(
-        f"rounds-{number}",
-        f"Rounds: {panel['partition']}, {settings_in_words(panel['settings'])}",
-        columns,
-        rows,
-        f"{measure(panel['settings'])} in %, {over}. {level}{theirs}",
-    )
-
-
-def _big(value: float) -> str:
-    """A count of operations for people: 440 T."""
-    for unit in ("", " k", " M", " G", " T"):
-        if value < 1000 or unit == " T":
-            break
-        value /= 1000
-    return f"{value:.3g}{unit}" if value < 1000 else f"{value:,.0f}{unit}"
-
-
-def _megabytes(value: float) -> str:
-    return f"{value / 1e6:.3f}" if value == 0 or value >= 1e4 else f"{value / 1e6:.2g}"  # little is not nothing
-
-
-# The columns of a cost table: heading, value of a row, and how it is written. One without any value is left out.
-COSTS: list[tuple[str, str, Callable[[float], str]]] = [
-    ("up, MB", "up_bytes", _megabytes),
-    ("down, MB", "down_bytes_first", _megabytes),
-    ("down later, MB", "down_bytes_later", _megabytes),
-    ("paper, MiB", "paper_mb", "{:.2f}".format),
-    ("client FLOPs", "client_flops", _big),
-    ("client FLOPs later", "client_flops_later", _big),
-    ("server FLOPs", "server_flops", _big),
-    ("client s", "client_seconds", "{:.1f}".format),
-    ("server s", "server_seconds", "{:.1f}".format),
-]
-
-
-def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
-    """What a round costs, by method."""
-    columns = [column for column in COSTS if any(row.get(column[1]) is not None for row in table["rows"])]
-    rows = [
-        [title(row["method"]), *("–" if row.get(key) is None else word(row[key]) for _, key, word in columns)]
-        for row in table["rows"]
-    ]
-    where = " and ".join(sorted({row["seconds_on"] for row in table["rows"] if row.get("seconds_on")}))
-    note = (
-        "Per client and round; 1 MB is 10⁶ bytes, 1 MiB 2²⁰. Later is a round after the first, where there are more: a "
-        f"knowledge method's clients then also train {summary.FEEDBACK_EPOCHS} epochs on the server's predictions for "
-        "the public images (FedHKT-style: for those where it agrees with its teacher, so at most that). Uploads are "
-        + ("measured files" if all(row["measured"] for row in table["rows"]) else "files as they would be sent")
-        + "; the public images, which everyone holds beforehand, are not counted. Training costs three forward passes "
-        "a sample. "
-        + (f"Seconds are those of trainings side by side on {where}, not what each takes alone. " if where else "")
-        + table["explanation"]
-    )
-    heads = ["", *(head for head, _, _ in columns)]
-    return Sheet(f"cost-{number}", f"Cost: {settings_in_words(table['settings'])}", heads, rows, note.strip())
-
-
-def has(table: dict[str, Any], value: str) -> bool:
-    """Whether any cell of a table has it: the paper's number, or FedOL's with the same seeds."""
-    return any(entry[value] for row in table["rows"] for entry in row["cells"].values())
-
-
-def settings_in_words(settings: dict[str, Any]) -> str:
-    """What all cells of a table share."""
-    clients, epochs = settings["clients"], settings["epochs"]  # None where a ceiling stands alone
-    words = [f"{settings['dataset']}, width {settings['width']}"]
-    words += [] if clients is None else [f"{clients} clients"]
-    words += [f"{settings['public']:,} public samples"]
-    words += [] if epochs is None else [f"{epochs} epoch{'s' if epochs != 1 else ''}"]
-    words += ["flips and crops"] if settings.get("augment") else []
-    words += [str(settings["optimiser"]).upper()] if settings.get("optimiser") else []
-    schedule = settings.get("schedule") or "constant"
-    words += [] if schedule == "constant" else [f"{schedule} schedule"]
-    words += [] if settings["lr"] == Recipe.lr else [f"learning rate {settings['lr']:g}"]
-    words += [] if settings["batch_size"] == Recipe.batch_size else [f"batches of {settings['batch_size']}"]
-    return ", ".join(words)
-
-
-def measure(settings: dict[str, Any]) -> str:
-    """What the accuracies of a table are of."""
-    held_out = settings["development"]
-    return f"Accuracy on {held_out:,} images held out of the private ones" if held_out else "Test accuracy"
-
-
-def _spread(entry: dict[str, Any], count: bool = True, sign: str = "") -> str:
-    """Mean and spread; with ``count``, of how many."""
-    number = f" (n = {entry['n']})" if count else ""
-    spread = "" if entry["std"] is None else f" ± {100 * entry['std']:.1f}{number}"
-    return f"{100 * entry['mean']:{sign}z.1f}{spread}"
-
-
-def _paper(entry: dict[str, Any]) -> str:
-    return f"{100 * entry['paper']['mean']:.1f} ± {100 * entry['paper']['std']:.1f}" if entry["paper"] else ""
-
-
-def _signed(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:+z.1f}"

@@ -11,7 +11,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from fedol.experiments.progress import Progress, clock
-from fedol.experiments.report import BESIDE, Sheet
+from fedol.experiments.sheets import BESIDE, Sheet
 
 LABEL = 26  # the most that the first column takes; its words wrap
 

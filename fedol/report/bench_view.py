@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fedol.experiments.report import collect, cost_sheet, has, measure, settings_in_words
+from fedol.experiments.cost_sheet import cost_sheet
+from fedol.experiments.report import collect
+from fedol.experiments.sheets import has, measure, settings_in_words
 from fedol.experiments.store import BenchFolder
 from fedol.report.cell_view import cell_view
 from fedol.report.rounds_chart import rounds_chart

@@ -22,8 +22,9 @@ from fedol.errors import FedolError
 from fedol.experiments import rounds as rounds_module
 from fedol.experiments.cells import ONE_ROUND, ROUNDS
 from fedol.experiments.cost import cost, explanation, printed
+from fedol.experiments.cost_sheet import cost_sheet
 from fedol.experiments.progress import Progress, clock
-from fedol.experiments.report import collect, cost_sheet, sheets, write
+from fedol.experiments.report import collect, sheets, write
 from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder

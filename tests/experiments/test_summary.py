@@ -3,7 +3,7 @@
 import pytest
 
 from fedol.experiments import curves, paper, summary
-from fedol.experiments.report import _one_round, _over_fedol, _rounds, has
+from fedol.experiments.sheets import has, one_round, over_fedol, rounds
 from fedol.report import plots
 
 BASE = {"dataset": "cifar100", "width": 64, "public": 5000, "batch_size": 64, "lr": 1e-3}
@@ -39,13 +39,13 @@ def test_rows_and_tables_that_differ_do_not_look_the_same():
         "MinE (50 epochs, defence trust,cap)",
     ]
     cells = [result("local", 0.1, lr=lr, batch_size=size) for lr, size in ((1e-3, 64), (3e-3, 64), (1e-3, 128))]
-    titles = {_one_round(table, 1).title.rpartition(", ")[2] for table in summary.tables(cells)}
+    titles = {one_round(table, 1).title.rpartition(", ")[2] for table in summary.tables(cells)}
     assert titles == {"50 epochs", "learning rate 0.003", "batches of 128"}
 
 
 def sheet(cells):
     (table,) = summary.tables(cells)
-    return _one_round(table, 1)
+    return one_round(table, 1)
 
 
 def test_the_papers_columns_stand_only_where_it_has_numbers():
@@ -83,7 +83,7 @@ def test_above_fedol_counts_the_seeds_that_both_have():
     assert found["fedol"] is None
     assert found["fedol+"] == {"mean": pytest.approx(0.03), "std": pytest.approx(0.02 / 2**0.5), "n": 2}
     assert found["mine"] == {"mean": pytest.approx(-0.2), "std": None, "n": 1}
-    page = _over_fedol(table, 1)
+    page = over_fedol(table, 1)
     assert page.columns == ["", "iid", "dirichlet:0.05"]
     assert page.note.startswith("Test accuracy: points above FedOL (10 × 50 epochs)")
     assert page.rows == [["MinE (50 epochs)", "", "-20.0"], ["FedOL+ (10 × 50 epochs)", "", "+3.0 ± 1.4 (n = 2)"]]
@@ -105,7 +105,7 @@ def test_of_several_fedols_one_is_compared_with(settings, compared):
     (table,) = summary.tables([*cells, result("mine", 0.1, seed=3, server_epochs=50)])
     assert table["fedol"] == compared and has(table, "over_fedol") == (compared is not None)
     if compared:
-        assert f"points above {compared}," in _over_fedol(table, 1).note
+        assert f"points above {compared}," in over_fedol(table, 1).note
 
 
 def test_of_several_fedols_the_one_with_the_papers_votes_is_compared_with():
@@ -120,7 +120,7 @@ def test_a_comparison_says_what_it_is_of_and_how_many_seeds():
     loop = {"server_epochs": 50, "iterations": 10, "development": 5000}
     cells = [result(m, a, seed=s, **loop) for m, a in (("fedol", 0.3), ("fedol+", 0.29999)) for s in (0, 1)]
     (table,) = summary.tables(cells)
-    page = _over_fedol(table, 1)
+    page = over_fedol(table, 1)
     assert page.rows == [["FedOL+ (10 × 50 epochs)", "+0.0 ± 0.0"]]
     assert page.note.startswith("Accuracy on 5,000 images held out") and page.note.endswith("over n = 2 seeds.")
 
@@ -197,18 +197,18 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
     assert panel["fedol"]["mean"] == 0.3 and panel["paper_fedol"] == pytest.approx(0.298)
     assert len(line["paper"]) == 15
     assert curves.first_above([0.1, 0.2, 0.3], 0.2) == 2  # at the level is past it
-    assert _rounds(panel, 1).note.startswith("Test accuracy in %, n = 1 seed. FedOL after its one round: 30.0")
+    assert rounds(panel, 1).note.startswith("Test accuracy in %, n = 1 seed. FedOL after its one round: 30.0")
     for change in ({"iterations": 2}, {"tau": 0.5}):
         (panel,) = curves.figures([cells[0], result("fedol", 0.3, **{**settings, **change})])
         assert panel["paper_fedol"] is None
-        assert _rounds(panel, 1).rows[1][-1] == ""  # the paper's FedAvg passes a FedOL that is not shown here
+        assert rounds(panel, 1).rows[1][-1] == ""  # the paper's FedAvg passes a FedOL that is not shown here
     longer = result("feddf", 0.4, history=history, rounds=4, server_epochs=500)
     assert curves.figures([longer])[0]["lines"][0]["paper"] is None
     for cell in cells:
         cell["settings"]["development"] = 5000  # the paper's curves are on the test set
     (panel,) = curves.figures(cells)
     assert panel["paper_fedol"] is None and panel["lines"][0]["paper"] is None
-    assert _rounds(panel, 1).note.startswith("Accuracy on 5,000 images held out")
+    assert rounds(panel, 1).note.startswith("Accuracy on 5,000 images held out")
 
 
 def test_the_figure_shows_the_spread_over_seeds_and_names_the_paper_only_where_it_is(monkeypatch, tmp_path):
@@ -258,7 +258,7 @@ def test_rounds_say_how_many_seeds_each_curve_has_where_they_differ():
     ):
         prox = [{**cell, "settings": {**cell["settings"], "mu": 0.01}} for cell in fed("fedprox", seeds[1])]
         (panel,) = curves.figures([*fed("fedavg", seeds[0]), *prox])
-        sheet = _rounds(panel, 1)
+        sheet = rounds(panel, 1)
         assert [row[0] for row in sheet.rows] == labels
         assert sheet.note == f"Test accuracy in %, {over}. FedOL: not run."
 
@@ -286,7 +286,7 @@ def test_curves_of_other_settings_are_not_mixed():
         "FedDF (50 epochs, feedback of the teacher)": 4,
     }
     assert panel["fedol"] is None and all(line["passes_fedol"] is None for line in panel["lines"])
-    page = _rounds(panel, 1)
+    page = rounds(panel, 1)
     ours = [row for row in page.rows if "paper" not in row[0]]
     assert [row[-1] for row in ours] == [""] * 3 and "FedOL: not run" in page.note  # nobody failed to pass it
 

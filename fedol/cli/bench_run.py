@@ -1,0 +1,97 @@
+"""What ``fedol bench`` does once its options are known: run a benchmark, and show a folder's tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from fedol.errors import MissingExtra
+
+
+def run(
+    values: dict[str, Any],
+    out: Path,
+    time_limit: float | None,
+    side_by_side: int,
+    dry_run: bool,
+    spec: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run a benchmark (or plan it, or only write it to ``spec``), print its tables and leave with its exit code."""
+    from fedol.experiments.runner import Bench
+    from fedol.experiments.spec import Spec
+    from fedol.files import write_json
+    from fedol.report.bench import BenchProgress, plan_table
+    from fedol.report.progress import LiveProgress
+
+    wanted = Spec.from_json(values)
+    if spec is not None:
+        write_json(spec, values)
+        return
+    work = Bench(wanted, out)
+    if dry_run:
+        with LiveProgress(quiet=quiet or as_json):
+            missing = work.estimates()
+        if as_json:
+            print(json.dumps(missing, indent=1))
+        else:
+            Console().print(plan_table(missing))
+        return
+    with BenchProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
+        summary = work.run(progress, time_limit, side_by_side)
+    if as_json:
+        print(json.dumps(summary))
+    elif not quiet:
+        other = f"; another process works on {summary['elsewhere']}" if summary["elsewhere"] else ""
+        said = f"{summary['finished']} of {summary['cells']} cells are finished in {out}{other}."
+        Console().print(said, markup=False, highlight=False)
+    if summary["finished"]:
+        if not (quiet or as_json):
+            tables(out)
+        page(out, quiet or as_json)
+    for failure in summary["failed"]:
+        Console(stderr=True).print(Text.assemble(("Failed:", "bold red"), f" {failure}"), soft_wrap=True)
+    sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
+
+
+def tables(out: Path, as_json: bool = False) -> None:
+    """Print the folder's tables or numbers, then write them: the folder may be one to read only."""
+    from fedol.experiments.report import collect, sheets, write
+    from fedol.report.progress import LiveProgress
+
+    with LiveProgress(quiet=as_json):
+        numbers = collect(out)
+    if as_json:
+        print(json.dumps(numbers, indent=1))
+    else:
+        show(sheets(numbers))
+    try:
+        with LiveProgress(quiet=as_json):
+            write(out, numbers)
+    except MissingExtra as error:  # of the figure, which is drawn last
+        Console(stderr=True).print(f"The figure is not drawn. {error}", markup=False, highlight=False, soft_wrap=True)
+
+
+def page(out: Path, quiet: bool = False) -> None:
+    """The folder's page."""
+    from fedol.report.pages import write_report
+
+    path = write_report(out)
+    if not quiet:
+        Console().print(f"Report: {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def show(sheets: Any) -> None:
+    """Print tables, as wide as the terminal."""
+    from fedol.report.bench import sheet_tables
+
+    console = Console()
+    for sheet in sheets:
+        for table in sheet_tables(sheet, console.width):
+            console.print(table)

@@ -27,12 +27,12 @@ from fedol.errors import FedolError, InputError
 from fedol.federation.account import account_for_labels, account_for_tests, diagnosed
 from fedol.federation.roster import Roster
 from fedol.federation.settings import ServerConfig
+from fedol.federation.summary import federation_summary
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.testset import test_set
 from fedol.federation.uploads import knowledge_files
 from fedol.files import read_json, write_atomically, write_json
 from fedol.provenance import provenance
-from fedol.report.federation import federation_summary
 from fedol.report.modelcard import model_card
 from fedol.report.pages import write_report
 from fedol.robust.screening import left_out, screen

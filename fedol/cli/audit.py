@@ -26,7 +26,10 @@ def audit(
     ] = None,
     shadows: Annotated[
         int | None,
-        typer.Option(min=0, help="Shadow models of the likelihood-ratio attack; 8, or 0 for other frameworks' models."),
+        typer.Option(
+            min=0,
+            help="Shadow models of the likelihood-ratio attack, an even number; 8, or 0 for other frameworks' models.",
+        ),
     ] = None,
     clients: Annotated[int, typer.Option(min=1, help="How many of a run's clients.")] = 3,
     epochs: Epochs = None,

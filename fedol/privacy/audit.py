@@ -140,6 +140,8 @@ def _shadows(
     model: Answers, pool: Images, recipe: Recipe, count: int, seed: int, on_epoch: OnEpoch
 ) -> tuple[list[torch.Tensor], npt.NDArray[np.bool_]]:
     """Shadow models' answers on the pool, and which images each was trained on: every image in exactly half."""
+    if count < 0 or count % 2:
+        raise InputError(f"--shadows must be 0 or an even number, not {count}: half of these models learn each image.")
     if not count:
         return [], np.zeros((0, len(pool)), dtype=bool)
     if not isinstance(model, ServerModel):

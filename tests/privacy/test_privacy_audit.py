@@ -102,6 +102,12 @@ def test_too_few_foreign_images_are_refused(trained: Path) -> None:
         audit(model, few, few, few.x, Recipe(1, 32))
 
 
+@pytest.mark.parametrize("shadows", [1, 3, -2])
+def test_shadows_that_cannot_be_halved_are_refused(trained: Path, shadows: int) -> None:
+    with pytest.raises(InputError, match=f"must be 0 or an even number, not {shadows}:"):
+        run_audit(trained, 1, None, shadows)
+
+
 @pytest.fixture(scope="module")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data owner's folder: the task that was sent, own data with test images apart, and a model trained too long."""

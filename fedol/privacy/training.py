@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from fedol.errors import FedolError, InputError
+from fedol.errors import FedolError, InputError, cause
 from fedol.privacy.converted import check
 from fedol.privacy.guarantee import TRAINING_EXAMPLE, Guarantee
 from fedol.training import Epoch, Job, OnEpoch
@@ -60,16 +60,20 @@ def fit_private(
     with warnings.catch_warnings(), threads(1):
         warnings.simplefilter("ignore")  # Opacus warns of its default noise source, and of its own hooks
         engine = PrivacyEngine(accountant="rdp")
-        private, private_optimiser, batches = engine.make_private_with_epsilon(
-            module=model,
-            optimizer=optimiser,
-            data_loader=loader,
-            target_epsilon=budget.epsilon,
-            target_delta=budget.delta,
-            epochs=recipe.epochs,
-            max_grad_norm=CLIP,
-            noise_generator=noise,
-        )
+        try:
+            private, private_optimiser, batches = engine.make_private_with_epsilon(
+                module=model,
+                optimizer=optimiser,
+                data_loader=loader,
+                target_epsilon=budget.epsilon,
+                target_delta=budget.delta,
+                epochs=recipe.epochs,
+                max_grad_norm=CLIP,
+                noise_generator=noise,
+            )
+        except ValueError as error:  # for every δ there is an ε below which no noise, however few the epochs, suffices
+            wish = f"--dp-epsilon {budget.epsilon:g} with --dp-delta {budget.delta:g}"
+            raise InputError(f"No noise gives {wish} ({cause(error)}); allow a larger --dp-epsilon.") from error
         loss = math.nan
         for epoch in range(1, recipe.epochs + 1):
             total, seen = 0.0, 0

@@ -86,6 +86,11 @@ def test_a_budget_that_is_none_is_refused(data: str, tmp_path: Path) -> None:
         client_fit(TASK, data, "mlp", tmp_path / "m", Recipe(1, 32), device="cpu", budget=Budget(1.0, 0.5))
 
 
+def test_a_budget_that_no_noise_reaches_is_refused(data: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"dp-epsilon 0\.0001 with --dp-delta 0\.001 .*too low\); allow a larger"):
+        client_fit(TASK, data, "mlp", tmp_path / "m", Recipe(1, 32), device="cpu", budget=Budget(1e-4, 1e-3))
+
+
 @pytest.mark.parametrize(
     "recipe", [Recipe(1, 32, augment=True), Recipe(1, 32, schedule="cosine"), Recipe(1, 32, optimiser="sgd")]
 )

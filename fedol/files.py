@@ -58,7 +58,8 @@ def read_json(path: Path) -> Any:
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:
     """Write named tensors with a JSON header, atomically; equal content gives equal bytes."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # A copy of each: safetensors refuses tensors that share memory, as tied weights do.
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     write_atomically(path, safetensors.torch.save(plain, {"fedol": json.dumps(header)}))
 
 

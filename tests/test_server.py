@@ -29,6 +29,20 @@ class Local(nn.Module):
         return logits
 
 
+class Tied(nn.Module):
+    """Two layers with the same weights."""
+
+    def __init__(self, classes: int, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        size = int(np.prod(shape))
+        self.first, self.second, self.head = nn.Linear(size, size), nn.Linear(size, size), nn.Linear(size, classes)
+        self.second.weight = self.first.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.second(self.first(x.flatten(1)).relu()).relu())
+        return logits
+
+
 def make(model: ModelSpec, width: int = 4) -> ServerModel:
     architecture = Architecture(
         model, ("cat", "dog"), (3, 6, 5), width, Normalisation((0.1, 0.2, 0.3), (0.5, 0.6, 0.7))
@@ -58,6 +72,15 @@ def test_images_that_the_model_would_misread_are_refused() -> None:
     for images, size in ((IMAGES[:, :1], "1x6x5"), (IMAGES[:, 0], "6x5"), (IMAGES[0], "6x5")):
         with pytest.raises(InputError, match=f"takes images of 3x6x5, but these are {size}"):
             model.predict_proba(images)
+
+
+def test_tied_weights_are_saved_and_are_still_tied_when_loaded(tmp_path: Path) -> None:
+    before = make(Tied)
+    before.save(tmp_path / "model.safetensors")
+    after = fedol.load(tmp_path)
+    assert after.module.second.weight is after.module.first.weight
+    assert torch.equal(after.module.first.weight, before.module.first.weight)
+    np.testing.assert_array_equal(after.predict_proba(IMAGES), before.predict_proba(IMAGES))
 
 
 def test_equal_models_are_equal_bytes(tmp_path: Path) -> None:

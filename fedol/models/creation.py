@@ -40,6 +40,8 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, int, int], width:
         if not isinstance(module, nn.Module):
             raise InputError(f"The model '{name}' must create a torch.nn.Module, not a {type(module).__name__}.")
         _probe(module, name, shape, classes)
+    if not parameter_count(module):  # lazy layers have some only since the probe
+        raise InputError(f"The model '{name}' has no trainable parameters, so it cannot learn; add or unfreeze some.")
     return module
 
 

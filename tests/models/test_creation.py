@@ -148,8 +148,9 @@ def test_a_model_from_a_module_or_a_file(file: Path, name: str, monkeypatch: pyt
 
 def test_a_file_is_executed_once_until_it_changes(tmp_path: Path) -> None:
     log, path = tmp_path / "log", tmp_path / "net.py"
-    path.write_text(f"open({str(log)!r}, 'a').write('x')\nfrom torch.nn import *\ndef f(): return Flatten()")
-    options = {"classes": 60, "shape": SHAPE}
+    net = "from torch.nn import *\ndef f(): return Sequential(Flatten(), Linear(60, 4))"
+    path.write_text(f"open({str(log)!r}, 'a').write('x')\n{net}")
+    options = {"classes": 4, "shape": SHAPE}
     create(f"{path}:f", **options)
     create(f"{path}:f", **options)
     assert log.read_text() == "x"
@@ -192,6 +193,10 @@ class Wrong(Net):
         raise RuntimeError("two\nlines")
 
 
+def frozen() -> nn.Module:
+    return Net(4, SHAPE).requires_grad_(False)
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
@@ -216,6 +221,7 @@ class Wrong(Net):
         (three_classes, ["three_classes", "[2, 2, 6, 5]", "[2, 3]", "[2, 4]"]),
         (Pair, ["Pair", "tuple", "[2, 4]"]),
         (Wrong, ["Wrong", "[2, 2, 6, 5]", "two lines"]),
+        (frozen, ["frozen", "no trainable parameters"]),
     ],
 )
 def test_errors_are_one_sentence_that_names_the_model(spec: ModelSpec, words: list[str]) -> None:

@@ -97,18 +97,17 @@ class Asked:
 def open_model(spec: str) -> Any:
     """The model that a spec names. A ``.joblib`` file and ``my.py:load`` run code: open only what is yours."""
     path = Path(spec)
-    if ":" in spec and not path.exists():
-        return imported(spec)()
-    if path.suffix not in READERS:
+    named = ":" in spec and not path.exists()
+    if not named and path.suffix not in READERS:
         raise InputError(f"A model is a file ({', '.join(READERS)}) or FILE.py:FUNCTION, but not '{spec}'.")
-    if not path.exists():
+    if not named and not path.exists():
         raise InputError(f"There is no model file {path}.")
     try:
-        return READERS[path.suffix](path)
+        return imported(spec)() if named else READERS[path.suffix](path)
     except FedolError:
         raise
-    except Exception as error:  # a damaged file can fail anywhere inside its library
-        raise InputError(f"The model {path} cannot be read: {cause(error)}.") from error
+    except Exception as error:  # other people's code, and a damaged file can fail anywhere inside its library
+        raise InputError(f"The model '{spec}' cannot be loaded: {cause(error)}.") from error
 
 
 def _joblib(path: Path) -> Any:

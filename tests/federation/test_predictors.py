@@ -113,6 +113,8 @@ def test_client_data_by_name_and_by_position(tmp_path: Path) -> None:
         ("import numpy\ndef load(): return lambda x: numpy.ones((len(x), 7))", r"shape \[30, 7\]"),
         ("import numpy\ndef load(): return lambda x: numpy.full((len(x), 3), numpy.nan)", "NaN"),
         ("x = 1", "has no 'load'"),
+        ("def load(): return open('weights')", "mine.py:load' cannot be loaded: FileNotFoundError"),
+        ("def load(path): return path", "mine.py:load' cannot be loaded: TypeError"),
     ],
 )
 def test_models_that_are_wrong(tmp_path: Path, body: str, words: str) -> None:
@@ -125,7 +127,7 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=words):
             predict_knowledge(str(tmp_path / name), IMAGES, TASK, "x")
     (tmp_path / "bad.joblib").write_bytes(b"junk")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be loaded"):
         predict_knowledge(str(tmp_path / "bad.joblib"), IMAGES, TASK, "x")
 
 

@@ -223,6 +223,8 @@ def test_predict_gives_log_probabilities_in_evaluation_mode_and_leaves_the_mode(
         (lambda: job(targets=HARD[:0]), "it has 0 training images"),
         (lambda: Job("it", nn.Identity(), IMAGES, HARD[:9], NORMALISE), "it has 50 images but 9 targets"),
         (lambda: resolve_device("tpu"), "no device 'tpu'"),
+        (lambda: resolve_device("cpu:x"), "'cpu:x' is not available"),
+        (lambda: resolve_device("cpu:"), "'cpu:' is not available"),
     ],
 )
 def test_mistakes(call: Any, sentence: str) -> None:
@@ -233,6 +235,15 @@ def test_mistakes(call: Any, sentence: str) -> None:
 def test_auto_is_a_device_that_is_here() -> None:
     assert resolve_device("auto").type in ("cpu", "cuda", "mps")
     assert resolve_device("cpu") == CPU
+
+
+@pytest.mark.parametrize("name", ["cuda:2", "cuda:256", "cuda:-1"])  # of 256, torch itself makes 0
+def test_a_gpu_is_one_that_is_here(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [resolve_device(there).index for there in ("cuda", "cuda:0", "cuda:1")] == [None, 0, 1]
+    with pytest.raises(InputError, match=f"'{name}' is not available"):
+        resolve_device(name)
 
 
 def test_without_triton_pytorchs_norms_train_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,13 +35,15 @@ __all__ = [
 
 def resolve_device(name: str) -> torch.device:
     """``auto`` is a CUDA GPU, an Apple GPU or the CPU, in this order; a device that is not there is an error."""
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    kind = name.split(":")[0]
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    counts = {"cuda": gpus, "mps": int(torch.backends.mps.is_available()), "cpu": 1}
     if name == "auto":
-        return torch.device(next(kind for kind, there in available.items() if there))
-    if kind not in available:
+        return torch.device(next(kind for kind, count in counts.items() if count))
+    kind, colon, number = name.partition(":")
+    if kind not in counts:
         raise InputError(f"There is no device '{name}'; use auto, cpu, cuda or mps.")
-    if not available[kind]:
+    here = [str(place) for place in range(counts[kind])]
+    if not here or (colon and number not in here):
         raise InputError(f"The device '{name}' is not available on this machine; use --device auto or cpu.")
     return torch.device(name)
 

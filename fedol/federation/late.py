@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from fedol.errors import FedolError, InputError
+from fedol.errors import FedolError, InputError, cause
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
@@ -29,8 +29,10 @@ def continued(
         added = tuple(sorted(_digest(path) for path in new))
         values = {**before, **settings, "parent": _digest(model)[:16], "added": added}
         config = ServerConfig(**values)
+    except FedolError:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FedolError(f"{run} cannot be continued: {error}.") from None
+        raise FedolError(f"{run} cannot be continued: {cause(error)}.") from None
     target = out or run.with_name(f"{run.name}-resumed")
     return Coordinator(folder, config, target, public, start=model), [*old, *new]
 

@@ -212,6 +212,21 @@ def test_late_clients_continue_from_the_model(federation: Federation, tmp_path: 
         continued(tmp_path / "run", [federation.file("carol")], None, {}, None)
 
 
+def test_why_a_run_cannot_be_continued_is_one_sentence(federation: Federation, tmp_path: Path) -> None:
+    run = coordinator(federation, tmp_path / "run", iterations=1, epochs=1)
+    run.collect([federation.file("alice")])
+    run.run()
+
+    def why(file: Path, **settings: object) -> str:
+        with pytest.raises(FedolError) as caught:
+            continued(tmp_path / "run", [file], None, settings, None)
+        return str(caught.value)
+
+    assert why(federation.file("bob"), augment="yes") == "The setting 'augment' must be true or false, but is 'yes'."
+    missing = why(tmp_path / "none.fedol")
+    assert "run cannot be continued: FileNotFoundError: " in missing and missing.endswith("none.fedol'.")
+
+
 def test_resume_of_what_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(FedolError, match="no finished server run"):
         continued(tmp_path, [tmp_path / "x.fedol"], None, {}, None)

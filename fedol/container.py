@@ -69,7 +69,8 @@ def read_bounded(path: Path, limit: int | None = None, follow: bool = True) -> b
             raise InputError("it is a symbolic link; put the file itself there")
         flags |= getattr(os, "O_NOFOLLOW", 0)  # and one that appears in this very moment is an OSError
     try:
-        with open(os.open(path, flags), "rb") as file:
+        # Through an opener, because of a directory ``open`` would leave a descriptor that is not its own open.
+        with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
             state = os.fstat(file.fileno())
             if not stat.S_ISREG(state.st_mode):
                 raise InputError("it is no regular file")

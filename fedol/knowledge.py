@@ -98,8 +98,11 @@ class Knowledge:
         The error is half a sentence, because the caller alone knows which file it is about.
         """
         container = Container.unpack(data)
-        header = Header.from_json(container.header)
-        codec = admit(header, container.body, task)
+        try:
+            header = Header.from_json(container.header)
+            codec = admit(header, container.body, task)
+        except InputError as error:  # a whole sentence where a name or a codec is none
+            raise InputError(str(error).removesuffix(".")) from None
         log_probs = codec.decode(container.body, header.samples, header.classes)
         return cls(_normalised(log_probs), header.task, header.client, header.privacy), header
 

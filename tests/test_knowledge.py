@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 from safetensors import safe_open
 
 from fedol import Knowledge, Task, codecs, methods
-from fedol.container import Container, Incomplete
+from fedol.container import Container, Incomplete, read_bounded
 from fedol.errors import InputError
 from fedol.methods import Distillation
 
@@ -107,7 +108,20 @@ def test_refused_with_its_own_sentence(case: str, tmp_path: Path) -> None:
     (tmp_path / "bad.fedol").write_bytes(data)
     with pytest.raises(InputError, match=words) as caught:
         Knowledge.load(tmp_path / "bad.fedol", TASK)
-    assert str(tmp_path / "bad.fedol") in str(caught.value) and "\n" not in str(caught.value)
+    message = str(caught.value)
+    assert str(tmp_path / "bad.fedol") in message and "\n" not in message and not message.endswith("..")
+
+
+def test_a_directory_is_refused_and_not_left_open(tmp_path: Path) -> None:
+    def lowest_free() -> int:
+        descriptor = os.open(os.devnull, os.O_RDONLY)
+        os.close(descriptor)
+        return descriptor
+
+    before = lowest_free()
+    with pytest.raises(InputError, match="cannot be read"):
+        read_bounded(tmp_path)
+    assert lowest_free() == before
 
 
 def test_truncation_at_every_byte_is_seen_as_such() -> None:

@@ -112,6 +112,9 @@ class Coordinator:
         quorum = quorum or len(self.task.clients) or None
         if quorum is None and deadline is None:
             raise InputError("The task lists no clients, so say when to start: --quorum, --deadline or both.")
+        if quorum is not None and 0 < len(self.task.clients) < quorum:
+            listed = len(self.task.clients)
+            raise InputError(f"A quorum of {quorum} is more than the clients that the task lists ({listed}); lower it.")
         while not self.roster.closed:
             late = deadline is not None and time.time() >= self.roster.opened + deadline
             self.roster = inbox.scan(self.roster, self.task, self.out / "clients", self._roster_file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -173,6 +174,16 @@ def test_watch_starts_at_quorum(federation: Federation, tmp_path: Path) -> None:
     seen = []
     roster = run.watch(Inbox(inbox), 2, None, lambda roster, arriving: seen.append(len(roster.clients)))
     assert roster.closed == "quorum" and seen == [2]
+
+
+def test_a_quorum_that_the_listed_clients_cannot_reach_is_refused(federation: Federation, tmp_path: Path) -> None:
+    listed = replace(federation.task, clients={"alice": None, "bob": None})
+    config = ServerConfig(listed.id, **TINY)  # type: ignore[arg-type]
+    run = Coordinator(TaskFolder.create(tmp_path / "task", listed, federation.public), config, tmp_path / "run")
+    inbox = Inbox(federation.inbox(tmp_path / "inbox", "alice", "bob"))
+    with pytest.raises(InputError, match=r"quorum of 3 is more than the clients that the task lists \(2\)"):
+        run.watch(inbox, 3, 0.0)
+    assert run.watch(inbox, 2, None).closed == "quorum"
 
 
 def test_watch_starts_at_the_deadline_and_names_what_never_arrived(federation: Federation, tmp_path: Path) -> None:

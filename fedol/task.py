@@ -44,6 +44,9 @@ class Task:
     def __post_init__(self) -> None:
         if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
             raise InputError("The class names of a task must be distinct, and there must be at least two.")
+        if "" in self.classes:
+            place = self.classes.index("") + 1
+            raise InputError(f"Class {place} of {len(self.classes)} has no name; name it or leave it out.")
         if self.samples < 1:
             raise InputError("A task needs at least one public image.")
         if self.max_bytes < 0:
@@ -52,6 +55,8 @@ class Task:
             codecs.find(codec)
         for client in self.clients:
             check_name(client)
+        if len({client.casefold() for client in self.clients}) < len(self.clients):  # file names on some systems
+            raise InputError("Two clients of a task have the same name but for capital letters; name them apart.")
 
     @classmethod
     def of(cls, public: np.ndarray, classes: Sequence[str], name: str = "") -> Task:

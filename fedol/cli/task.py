@@ -54,8 +54,10 @@ def new(
         images, _ = load_images(public)
     clients: dict[str, str | None] = {}
     for entry in client or []:
-        who, _, key = entry.partition("=")
-        clients[who] = check_public_key(key) if key else None
+        who, keyed, key = entry.partition("=")
+        if who in clients:
+            raise InputError(f"The client '{who}' is given twice; give each one once, with its key.")
+        clients[who] = check_public_key(key) if keyed else None
     base = Task.of(images, class_names(classes), folder.resolve().name if name is None else name)
     accepted = tuple(codec.strip() for codec in codecs.split(",") if codec.strip())
     task = Task(base.classes, base.samples, base.fingerprint, base.name, accepted, max_bytes, clients)

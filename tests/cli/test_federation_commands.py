@@ -62,6 +62,10 @@ def test_task_new(fedol: Any, here: Path) -> None:
         (["--public", "public.npz", "--classes", "a,b", "--codecs", "mp3"], "no codec 'mp3'"),
         (["--public", "public.npz", "--classes", "a,b", "--client", "x=123"], "no public key"),
         (["--public", "public.npz", "--classes", "a,b", "--client", "../x"], "cannot be named"),
+        (["--public", "public.npz", "--classes", "a,b,"], "Class 3 of 3 has no name"),
+        (["--public", "public.npz", "--classes", "a,b", "--client", "x="], "no public key"),
+        (["--public", "public.npz", "--classes", "a,b", "--client", f"x={'ab' * 32}", "--client", "x"], "given twice"),
+        (["--public", "public.npz", "--classes", "a,b", "--client", "x", "--client", "X"], "but for capital letters"),
     ],
 )
 def test_task_new_refuses(fedol: Any, here: Path, options: list[str], words: str) -> None:

@@ -82,7 +82,7 @@ class Dataset:
         could be meant, channels come first), uint8 or floats in [0, 1], which are rounded to uint8.
         Labels are integers 0..C-1; without ``classes`` the names are "0", "1", ... up to the largest label.
         """
-        x, test = _pixels(train_x, f"{name}: train_x"), _pixels(test_x, f"{name}: test_x")
+        x, test = pixels(train_x, f"{name}: train_x"), pixels(test_x, f"{name}: test_x")
         if x.shape[1:] != test.shape[1:]:
             raise InputError(
                 f"{name}: training images are {_size(x)} but test images are {_size(test)}; make them the same size."
@@ -97,7 +97,7 @@ class Dataset:
         return cls(name, Images(x, y), Images(test, test_labels), names)
 
 
-def _pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:
+def pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:
     """Any accepted image array as contiguous uint8 [N, C, H, W]."""
     array = np.asarray(values)
     if array.ndim == 3:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +43,17 @@ def load_folder(path: Path | None) -> Dataset:
             test[name] = [file for file, held in zip(files, marked, strict=True) if held]
     names = list(train)
     sets = [[(file, names.index(name)) for name in part for file in part[name]] for part in (train, test)]
-    images = _read([file for part in sets for file, _ in part])
+    images = read_images([file for part in sets for file, _ in part])
     labels = np.array([label for part in sets for _, label in part], dtype=np.int64)
     cut = len(sets[0])
     return Dataset.from_arrays(images[:cut], labels[:cut], images[cut:], labels[cut:], names, path.resolve().name)
 
 
 def _files(root: Path) -> dict[str, list[Path]]:
-    """The image files of each class folder, both sorted; hidden names and other kinds of file are passed over."""
+    """The image files of each class folder, both sorted; hidden folders are passed over."""
     found: dict[str, list[Path]] = {}
     for folder in sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(".")):
-        inside = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
-        found[folder.name] = [file for file in inside if not file.name.startswith(".")]
+        found[folder.name] = image_files(folder, folder.iterdir())
         if not found[folder.name]:
             raise InputError(f"{folder} holds no image files; {LAYOUT}.")
     if not found:
@@ -61,7 +61,13 @@ def _files(root: Path) -> dict[str, list[Path]]:
     return found
 
 
-def _read(files: list[Path]) -> Pixels:
+def image_files(root: Path, entries: Iterable[Path]) -> list[Path]:
+    """The images among a folder's entries, sorted; hidden names and other kinds of file are passed over."""
+    files = (file for file in entries if file.suffix.lower() in SUFFIXES and file.is_file())
+    return sorted(file for file in files if not any(part.startswith(".") for part in file.relative_to(root).parts))
+
+
+def read_images(files: list[Path]) -> Pixels:
     """All images as uint8 [N, C, H, W], one channel where every file is grey, else three."""
     try:
         from PIL import Image

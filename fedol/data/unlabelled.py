@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedol.data.dataset import _pixels
-from fedol.data.folder import SUFFIXES, _read
+from fedol.data.dataset import pixels
+from fedol.data.folder import SUFFIXES, image_files, read_images
 from fedol.errors import InputError
 
 ARRAYS = ("public", "images", "x", "test_x", "train_x")
@@ -19,17 +19,17 @@ ARRAYS = ("public", "images", "x", "test_x", "train_x")
 def load_images(path: Path) -> tuple[npt.NDArray[np.uint8], list[str]]:
     """uint8 [N, channels, H, W], and a name for each: its path in the folder, or its position in the array.
 
-    A folder's files are taken in the order of their paths, subfolders included. An ``.npz`` file holds one array, or
-    several of which the first of ``ARRAYS`` counts.
+    A folder's files are taken in the order of their paths, subfolders included, hidden ones not. An ``.npz`` file holds
+    one array, or several of which the first of ``ARRAYS`` counts.
     """
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+        files = image_files(path, path.rglob("*"))
         if not files:
             raise InputError(f"{path} holds no image files; give a folder of images or an .npz file.")
-        return np.ascontiguousarray(_read(files)), [str(file.relative_to(path)) for file in files]
+        return np.ascontiguousarray(read_images(files)), [str(file.relative_to(path)) for file in files]
     if path.suffix.lower() in SUFFIXES and path.is_file():
-        return np.ascontiguousarray(_read([path])), [path.name]
-    images = _pixels(_array(path), str(path))
+        return np.ascontiguousarray(read_images([path])), [path.name]
+    images = pixels(_array(path), str(path))
     return images, [str(position) for position in range(len(images))]
 
 

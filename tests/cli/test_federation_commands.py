@@ -133,6 +133,9 @@ def test_predict_a_folder(fedol: Any, model: ServerModel) -> None:
     Path("pictures/sub").mkdir(parents=True)
     for name, pixels in (("b.png", IMAGES[0, 0]), ("sub/a.png", IMAGES[1, 0])):
         image.fromarray(pixels).save(f"pictures/{name}")
+    Path("pictures/._b.png").write_bytes(b"what macOS knows about b.png")
+    Path("pictures/.thumbnails").mkdir()
+    Path("pictures/.thumbnails/b.png").write_bytes(b"hidden likewise")
     code, out, _ = fedol("predict", "model.safetensors", "pictures", "--json")
     assert code == 0 and [line["image"] for line in json.loads(out)] == ["b.png", "sub/a.png"]
 

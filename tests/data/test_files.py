@@ -139,6 +139,7 @@ def test_folder_with_train_and_test(tmp_path):
         for offset, name in enumerate(("zebra", "ant")):
             draw(tmp_path / part / name / "1.png", value=value + offset)
     (tmp_path / "train" / "ant" / "notes.txt").write_text("passed over")
+    (tmp_path / "train" / "ant" / "._1.png").write_bytes(b"passed over")
     (tmp_path / "train" / ".hidden").mkdir()
     data = load(str(tmp_path))
     assert data.classes == ("ant", "zebra") and data.shape == (1, 4, 6)

@@ -18,6 +18,9 @@ from fedol.watching import watched
 
 def attack_files(files: Sequence[Path], name: str, out: Path, others: Sequence[Path] = (), seed: int = 0) -> list[Path]:
     """Write what the clients of ``files`` would send under an attack; same names, tasks and codecs, no signature."""
+    names = [path.name for path in files]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"Two of the files are named {twice[0]}, and so would be their copies; rename one of them.")
     own = [_read(path) for path in watched(files, "reading files")]
     known = [knowledge.probabilities() for knowledge, _ in map(_read, watched(others, "reading files"))]
     shapes = {tuple(p.shape) for p in [*(knowledge.log_probs for knowledge, _ in own), *known]}

@@ -107,6 +107,8 @@ def test_an_attack_does_not_overwrite_files(federation: Path, capsys: pytest.Cap
 
     with pytest.raises(InputError, match="no knowledge file"):
         attack_files([federation / "test.npz"], "constant", federation / "lies")
+    with pytest.raises(InputError, match=r"Two of the files are named 0\.fedol"):
+        attack_files([federation / folder / "0.fedol" for folder in ("files", "other")], "noise", federation / "lies")
     sys_argv = sys.argv
     sys.argv = [
         "fedol",

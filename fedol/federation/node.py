@@ -20,6 +20,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from os.path import expanduser
 from pathlib import Path
 
 from fedol.container import read_bounded
@@ -92,7 +93,8 @@ class Node:
             return read_bounded(path, folder.task.limit)
         kept = Path(self.cache).expanduser() / f"{task_id}-{self.digest()}.fedol"
         if not kept.exists():
-            model = self._fit(folder, images.shape[1:], kept.with_suffix(".safetensors")) if self.data else self.model
+            trained = kept.with_suffix(".safetensors")
+            model = self._fit(folder, images.shape[1:], trained) if self.data else expanduser(self.model)
             knowledge = predict_knowledge(model, images, folder.task, self.client)
             key = Path(self.key).expanduser() if self.key else None
             write_atomically(kept, knowledge.encode(self.codec or folder.task.codec, key))
@@ -100,7 +102,8 @@ class Node:
 
     def _fit(self, folder: TaskFolder, shape: tuple[int, ...], out: Path) -> str:
         recipe = Recipe(self.epochs, self.batch_size, self.lr, augment=self.augment, schedule=self.schedule)
-        client_fit(folder.task, self.data, self.model, out, recipe, self.width, self.seed, self.device, shape=shape)
+        data, model = expanduser(self.data), expanduser(self.model)
+        client_fit(folder.task, data, model, out, recipe, self.width, self.seed, self.device, shape=shape)
         return str(out)
 
     def digest(self) -> str:

@@ -207,7 +207,9 @@ def test_trained_once_then_answered_from_disk(
     assert "knowledge" in answer(question, node) and len(trained) == 3  # other data under the same name: likewise
 
 
-def test_models_of_other_kinds(federation: Federation, data: Path, tmp_path: Path) -> None:
+def test_models_of_other_kinds(
+    federation: Federation, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored = np.load(data)
     model = LogisticRegression(max_iter=200).fit(stored["train_x"].reshape(200, -1) / 255, stored["train_y"])
     joblib.dump(model, tmp_path / "model.joblib")
@@ -227,6 +229,10 @@ def test_models_of_other_kinds(federation: Federation, data: Path, tmp_path: Pat
     assert same["knowledge"] == answer(question, names)["knowledge"]
     wrong = answer(question, {**names, "data": f"{tmp_path / 'source.py'}:three"})
     assert "must give a fedol.data.Dataset or four arrays" in str(wrong["error"])
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for spec in ("~/model.joblib", "~/mine.py:load"):
+        assert "knowledge" in answer(question, {**base, "client": "home", "model": spec})
+    assert same["knowledge"] == answer(question, {**names, "data": "~/source.py:images"})["knowledge"]
     broken = answer(question, {**base, "client": "broken", "model": str(tmp_path / "no.onnx")})
     assert "There is no model file" in str(broken["error"])
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import typer
+from packaging.version import Version
 
 import fedol
 from fedol.cli import app, main
@@ -60,7 +61,9 @@ def test_every_help_guides_by_example(
     assert f"fedol {' '.join(path)}".strip() in told.split("Usage:")[1].split("\n", 1)[1], "no example"
 
 
-@pytest.mark.skipif(version("click") >= "8.5", reason="typer 0.20 needs an older click to show what arguments are")
+@pytest.mark.skipif(
+    Version(version("click")) >= Version("8.5"), reason="typer 0.20 needs an older click to show what arguments are"
+)
 @pytest.mark.parametrize("path", [path for path in EVERY if path])
 def test_every_argument_and_option_is_explained(path: tuple[str, ...]) -> None:
     command: Any = typer.main.get_command(app)

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
-from fedol.errors import FedolError
-from fedol.files import read_tensors, write_tensors
+from fedol.files import intact, read_tensors, write_tensors
 from fedol.training import Snapshot
 
 
@@ -29,11 +26,9 @@ class EpochFile:
         """The epoch that was kept, if it belongs to this training."""
         if not self.path.exists():
             return None
-        try:
+        with intact(self.path, "remove it and start again"):
             tensors, header = read_tensors(self.path)
             losses = tuple(header.pop("losses"))
-        except (OSError, KeyError, SafetensorError) as error:
-            raise FedolError(f"{self.path} is damaged ({error}); remove it and start again.") from None
         return Snapshot(tensors, losses) if header == dict(self.identity) else None
 
     def forget(self) -> None:

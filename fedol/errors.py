@@ -27,5 +27,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
 
 
 def cause(error: Exception) -> str:
-    """An exception on one line, without a final full stop."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")
+    """An exception on one line, without a final full stop; one of ours needs no name."""
+    name = "" if isinstance(error, FedolError) else f"{type(error).__name__}: "
+    return f"{name}{' '.join(str(error).split())}".rstrip(": .")

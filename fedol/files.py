@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from fedol.errors import FedolError
+from fedol.errors import FedolError, InputError, cause
 
 TEMPORARY = ".tmp"  # how the name of a file ends that is still being written
 
@@ -48,12 +49,22 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file."""
+@contextmanager
+def intact(path: Path, advice: str) -> Iterator[None]:
+    """Whatever goes wrong within means that this file is damaged: one error that names it and says what helps."""
+    try:
+        yield
+    except (OSError, SafetensorError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise FedolError(f"{path} is damaged ({cause(error)}); {advice}.") from None
+
+
+def read_json(path: Path, advice: str = "") -> Any:
+    """Read a JSON file; ``advice`` is what helps where it cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FedolError(f"{path} cannot be read ({error}); choose another --out or remove the file.") from None
+    except (OSError, RecursionError, ValueError) as error:
+        helps = f"; {advice}" if advice else ""
+        raise FedolError(f"{path} cannot be read ({error}){helps}.") from None
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:
@@ -64,6 +75,9 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what ``write_tensors`` wrote."""
+    """Read what ``write_tensors`` wrote, where the file is ``intact``."""
     with safe_open(path, framework="pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["fedol"])  # noqa: SIM118
+        metadata = file.metadata() or {}
+        if "fedol" not in metadata:
+            raise InputError("it was not written by FedOL")
+        return {name: file.get_tensor(name) for name in file.keys()}, json.loads(metadata["fedol"])  # noqa: SIM118

@@ -29,12 +29,11 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from filelock import FileLock
-from safetensors import SafetensorError
 
 from fedol.config import Settings
 from fedol.epochfile import EpochFile
-from fedol.errors import FedolError, cause
-from fedol.files import TEMPORARY, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
+from fedol.errors import FedolError
+from fedol.files import TEMPORARY, intact, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
 from fedol.locks import Taken, hold
 from fedol.methods import Targets
 from fedol.models import ModelSpec
@@ -43,6 +42,7 @@ from fedol.training import Snapshot
 
 SCHEMA = 1
 LOCK = "run.lock"
+AGAIN = "choose another --out or remove the file"  # what helps where a file is damaged that would be made again
 _HELD: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()  # by this process; one may open a run twice
 
 
@@ -72,7 +72,7 @@ class RunFolder:
 
     def _check(self, frozen: Path, config: Settings) -> None:
         try:
-            found = read_json(frozen)
+            found = read_json(frozen, "choose another --out")
             schema, before = found["schema"], dict(found["config"])
         except (KeyError, TypeError, ValueError):
             raise FedolError(f"{frozen} is not the configuration of a run; choose another --out.") from None
@@ -87,7 +87,7 @@ class RunFolder:
     def describe_data(self, description: dict[str, Any]) -> None:
         """Keep what the data are; a run continues on the very same data only (a file may have changed meanwhile)."""
         path = self.path / "data.json"
-        if path.exists() and read_json(path) != description:
+        if path.exists() and read_json(path, AGAIN) != description:
             raise FedolError(f"{self.path} holds a run on other data than it would get now; choose another --out.")
         write_json(path, description)
 
@@ -182,7 +182,5 @@ def _lock(path: Path) -> FileLock | None:
 
 def read_kept(path: Path) -> dict[str, Any]:
     """What an iteration has kept of its pseudo-labels or its targets."""
-    try:
+    with intact(path, "choose another --out"):
         return dict(read_tensors(path)[0])
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise FedolError(f"{path} is damaged ({cause(error)}); choose another --out.") from None

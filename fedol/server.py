@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from fedol.arrays import Array, to_tensor
 from fedol.errors import FedolError, InputError, cause
-from fedol.files import read_tensors, write_tensors
+from fedol.files import intact, read_tensors, write_tensors
 from fedol.models import ModelSpec, address, create, describe
 from fedol.training import Normalisation, predict
 
@@ -102,12 +101,10 @@ def load(run: str | Path, model: ModelSpec | None = None) -> ServerModel:
     path = path / "model.safetensors" if path.is_dir() else path
     if not path.exists():
         raise FedolError(f"There is no trained model at {path}; is the run finished?")
-    try:
+    with intact(path, "give a FedOL model file, or make it again"):
         weights, header = read_tensors(path)
         architecture = Architecture.from_header(header["architecture"], model)
         history = [dict(record) for record in header["history"]]
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise FedolError(f"{path} is no FedOL model file or is damaged ({cause(error)}); make it again.") from None
     module = architecture.build()
     try:
         module.load_state_dict(weights)

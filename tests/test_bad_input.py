@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import fedol
 from fedol.cli import main
 from fedol.data import Dataset
+from fedol.epochfile import EpochFile
 from fedol.errors import FedolError, InputError
+from fedol.methods.fedkt import load_labels
+from fedol.runs import read_kept
 
 UNIFORM = np.full((2, 6, 3), 1 / 3)
 PUBLIC = np.zeros((6, 1, 8, 8), dtype=np.uint8)
@@ -289,12 +293,8 @@ DAMAGE: dict[str, tuple[str | None, Callable[[Path], object], str]] = {
     "data changed": (CONTINUES, lambda run: rewrite(run / "data.json", fingerprint="0"), "a run on other data"),
     "knowledge cut": (LAST_ITERATION, lambda run: cut(run / "clients/01.fedol"), r"01.fedol"),
     "knowledge empty": (LAST_ITERATION, lambda run: (run / "clients/01.fedol").write_bytes(b""), r"01.fedol"),
-    "server cut": (CONTINUES, lambda run: cut(run / "server/02.safetensors"), r"02.safetensors is no FedOL model file"),
-    "client cut": (
-        CONTINUES,
-        lambda run: cut(run / "clients/00.safetensors"),
-        r"00.safetensors is no FedOL model file",
-    ),
+    "server cut": (CONTINUES, lambda run: cut(run / "server/02.safetensors"), r"02.safetensors is damaged"),
+    "client cut": (CONTINUES, lambda run: cut(run / "clients/00.safetensors"), r"00.safetensors is damaged"),
     "votes cut": (CONTINUES, lambda run: cut(run / "server/01.votes.safetensors"), r"votes.safetensors is damaged"),
     "metrics broken": (
         LAST_ITERATION,
@@ -394,8 +394,34 @@ def test_load(content: str, finished: Path, folder: Path) -> None:
         model.unlink()
         if content == "a folder":
             model.mkdir()
-    with pytest.raises(FedolError, match=r"no trained model|no FedOL model file|do not fit mlp|is the run finished"):
+    with pytest.raises(FedolError, match=r"no trained model|FedOL model file|do not fit mlp|is the run finished"):
         fedol.load(folder)
+
+
+TENSOR_READERS: dict[str, Callable[[Path], object]] = {
+    "model": fedol.load,
+    "kept": read_kept,
+    "epoch": lambda path: EpochFile(path, {}).read(),
+    "labels": lambda path: list(load_labels(path, fedol.Task.of(PUBLIC, "abc"), "client 0")),
+}
+
+
+@pytest.mark.parametrize("reader", TENSOR_READERS)
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [(None, "it was not written by FedOL"), ({"fedol": "{"}, "JSONDecodeError: .*"), ({"fedol": "{}"}, ".*")],
+    ids=["foreign", "no JSON", "cut"],
+)
+def test_every_reader_of_tensors_names_a_damaged_file(
+    reader: str, header: dict[str, str] | None, why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "file.safetensors"
+    save_file({"x": torch.zeros(100)}, path, header)
+    if header == {"fedol": "{}"}:
+        cut(path)
+    with pytest.raises(FedolError, match=rf"file.safetensors is damaged \({why}\); \w+") as caught:
+        TENSOR_READERS[reader](path)
+    one_sentence(str(caught.value))
 
 
 # --- Data folders.

@@ -53,12 +53,11 @@ def watch(
     from fedol.federation.nodes import Nodes
     from fedol.federation.roster import Roster
     from fedol.federation.taskfolder import TaskFolder
-    from fedol.files import read_json
     from fedol.report.roster import RosterView
 
     if not (run / "roster.json").exists():
         raise FedolError(f"{run} is no server run, or has not begun; give the folder that the run config calls 'out'.")
-    task = TaskFolder.open(Path(read_json(run / "task.json")["folder"])).task
+    task = TaskFolder.of_run(run).task
     with RosterView(Console(), task, None, note=lambda: str(Nodes.read(run / "nodes.json"))) as view:
         while True:
             roster, nodes = Roster.read(run / "roster.json", 0.0), Nodes.read(run / "nodes.json")

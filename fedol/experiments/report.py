@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fedol.errors import FedolError, cause
+from fedol.errors import FedolError
 from fedol.experiments import curves, summary
 from fedol.experiments.cost_sheet import cost_sheet
 from fedol.experiments.sheets import Sheet, has, one_round, over_fedol, rounds
-from fedol.experiments.store import BenchFolder
-from fedol.files import read_json, write_atomically, write_json
+from fedol.experiments.store import ELSEWHERE, BenchFolder
+from fedol.files import intact, read_json, write_atomically, write_json
 from fedol.watching import watched
 
 OURS = re.compile(r"(one-round|over-fedol|rounds|cost)-\d+\.csv|rounds\.(png|svg)")  # files that a report may have
@@ -20,7 +20,7 @@ OURS = re.compile(r"(one-round|over-fedol|rounds|cost)-\d+\.csv|rounds\.(png|svg
 def collect(out: Path) -> dict[str, Any]:
     """The numbers of a benchmark's folder."""
     results = {out / result["file"]: result for result in BenchFolder(out).results()}
-    costs = {path: read_json(path) for path in sorted((out / "cost").glob("*.json"))}
+    costs = {path: read_json(path, ELSEWHERE) for path in sorted((out / "cost").glob("*.json"))}
     if not results and not costs:
         raise FedolError(f"There is no finished cell in {out}; run `fedol bench one-round --out {out}` first.")
     for path, result in results.items():
@@ -66,9 +66,5 @@ def _numbers(results: list[dict[str, Any]], costs: list[dict[str, Any]]) -> dict
 
 def _check(path: Path, results: list[dict[str, Any]], costs: list[dict[str, Any]]) -> None:
     """Make the tables of one file alone, so that one from which none can be made is named."""
-    try:
+    with intact(path, ELSEWHERE):
         sheets(_numbers(results, costs))
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise FedolError(
-            f"{path} is no whole result of a benchmark ({cause(error)}); move it out of this folder."
-        ) from None

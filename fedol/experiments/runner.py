@@ -154,8 +154,7 @@ class Bench:
     def _cure(self, error: FedolError) -> str:
         """What helps where a file that we keep is damaged, unless the error says it (of a full disk, for instance)."""
         said, kept = str(error), (str(self.folder.path / name) for name in ("clients", "servers", "rounds"))
-        helped = "same command" in said or "remove the file" in said
-        damaged = any(path in said for path in kept) and not helped
+        damaged = any(path in said for path in kept) and "same command" not in said
         return " Remove that file, and the same command makes it again." if damaged else ""
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:

@@ -25,6 +25,8 @@ from fedol.files import read_json, write_json
 from fedol.locks import Taken, hold
 from fedol.watching import watched
 
+ELSEWHERE = "move it out of this folder"  # what helps where a file is no result
+
 
 class BenchFolder:
     """Finished and half-finished work of benchmarks."""
@@ -97,10 +99,10 @@ class BenchFolder:
             yield {**self._result(path), "file": f"cells/{path.name}"}
 
     def _result(self, path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = read_json(path)
+        found: dict[str, Any] = read_json(path, ELSEWHERE)
         whole = isinstance(found, dict) and {"hash", "method", "settings", "seed", "accuracy"} <= found.keys()
         if not (whole and isinstance(found["settings"], dict) and isinstance(found["settings"].get("method"), str)):
-            raise FedolError(f"{path} is no result of a benchmark; move it out of this folder.")
+            raise FedolError(f"{path} is no result of a benchmark; {ELSEWHERE}.")
         return found
 
     def time(self, name: str, device: str, width: int, work: float, seconds: float) -> None:

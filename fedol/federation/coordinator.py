@@ -36,7 +36,7 @@ from fedol.provenance import provenance
 from fedol.report.modelcard import model_card
 from fedol.report.pages import write_report
 from fedol.robust.screening import left_out, screen
-from fedol.runs import RunFolder
+from fedol.runs import AGAIN, RunFolder
 from fedol.server import Architecture, ServerModel, load
 from fedol.task import Task
 from fedol.training import Normalisation, OnEpoch, drive, resolve_device
@@ -159,8 +159,7 @@ class Coordinator:
             (self.out / "report.html").unlink(missing_ok=True)  # one without the score
         if not (self.out / "report.html").exists():
             write_report(self.out)
-        summary = read_json(done)
-        return dict(summary)
+        return dict(read_json(done, AGAIN))
 
     def _account(self, server: ServerModel, test: Images | None) -> None:
         """What the report shows beside the summary."""
@@ -189,7 +188,7 @@ class Coordinator:
         if not kept.exists():
             files = [self._file(name) for name in self.roster.clients]
             write_json(kept, screen(knowledge_files(files, self.task)).as_json())
-        return list(read_json(kept))
+        return list(read_json(kept, AGAIN))
 
     def _heard(self) -> list[Path]:
         """The files of the clients that the server listens to."""

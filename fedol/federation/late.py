@@ -24,7 +24,7 @@ def continued(
         raise InputError("There are no new files to learn from; give them after the run.")
     try:
         before = read_json(run / "config.json")["config"]
-        folder = TaskFolder.open(Path(read_json(run / "task.json")["folder"]))
+        folder = TaskFolder.of_run(run)
         old = sorted(run / "clients" / f"{name}.fedol" for name in read_json(run / "roster.json")["clients"])
         added = tuple(sorted(_digest(path) for path in new))
         values = {**before, **settings, "parent": _digest(model)[:16], "added": added}

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedol.errors import FedolError
-from fedol.files import read_json
+from fedol.files import intact, read_json
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,7 @@ class Nodes:
         """The present state; empty before the first look."""
         if not path.exists():
             return cls()
-        values = read_json(path)
-        try:
+        with intact(path, "remove it"):
+            values = read_json(path, "remove it")
             who = tuple(values["connected"]), tuple(values["training"])
             return cls(*who, int(values["done"]), int(values["refused"]), int(values["bytes"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise FedolError(f"{path} is damaged ({error}); remove it.") from None

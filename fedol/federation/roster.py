@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fedol.container import Incomplete, read_bounded
-from fedol.errors import FedolError, InputError
-from fedol.files import read_json, write_atomically, write_json
+from fedol.errors import InputError
+from fedol.files import intact, read_json, write_atomically, write_json
 from fedol.knowledge import Knowledge
 from fedol.task import Task
 
@@ -39,12 +39,11 @@ class Roster:
         """The roster of a run, or a new one."""
         if not path.exists():
             return cls(now)
-        try:
-            values = read_json(path)
+        advice = "choose another --out"
+        with intact(path, advice):
+            values = read_json(path, advice)
             clients = {name: Arrival(**arrival) for name, arrival in values["clients"].items()}
             return cls(float(values["opened"]), str(values["closed"]), clients, dict(values["refused"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FedolError(f"{path} is damaged ({error}); choose another --out.") from None
 
     def write(self, path: Path) -> None:
         """Keep it."""

@@ -25,7 +25,7 @@ from fedol.models import describe, parameter_count
 from fedol.provenance import commit, provenance
 from fedol.report.pages import write_report
 from fedol.robust.screening import left_out
-from fedol.runs import RunFolder
+from fedol.runs import AGAIN, RunFolder
 from fedol.server import ServerModel
 from fedol.server import load as load_model
 from fedol.training import OnEpoch, drive
@@ -102,7 +102,7 @@ class Simulation:
         """All stages; the test set is read in the last one alone."""
         done = self.folder.path / "summary.json"
         if done.exists():
-            return RunResult(self.folder.path, read_json(done), already_finished=True)
+            return RunResult(self.folder.path, read_json(done, AGAIN), already_finished=True)
         commit()  # of the code that runs, not of what is checked out at the end
         started = time.perf_counter()
         resumed = any(self.folder.knowledge(k).exists() for k in range(self.config.clients))

@@ -13,11 +13,12 @@ import numpy.typing as npt
 from fedol.data import fingerprint
 from fedol.data.unlabelled import load_images
 from fedol.errors import FedolError, InputError
-from fedol.files import read_json, write_atomically, write_json
+from fedol.files import intact, read_json, write_atomically, write_json
 from fedol.signing import check_public_key
 from fedol.task import Task
 
 SCHEMA = 1
+FRESH = "get a fresh copy"
 Pixels = npt.NDArray[np.uint8]
 
 
@@ -46,8 +47,16 @@ class TaskFolder:
         path = Path(path)
         if not (path / "task.json").exists():
             raise FedolError(f"There is no task in {path}; make one with: fedol task new {path}.")
-        values = read_json(path / "task.json")
+        values = read_json(path / "task.json", FRESH)
         return cls(path, read_task(values, path / "task.json"))
+
+    @classmethod
+    def of_run(cls, run: Path) -> TaskFolder:
+        """The task that a server's run is about."""
+        kept, advice = run / "task.json", "give the folder of another run"
+        with intact(kept, advice):
+            folder = Path(read_json(kept, advice)["folder"])
+        return cls.open(folder)
 
     def public(self, elsewhere: Path | None = None) -> Pixels:
         """The public images, from the folder or ``elsewhere``: exactly those the task was made of, in their order."""
@@ -66,7 +75,7 @@ class TaskFolder:
 
 def read_task(values: Any, where: Path) -> Task:
     """A task from the values in a ``task.json``."""
-    try:
+    with intact(where, FRESH):
         if values["schema"] != SCHEMA:
             raise FedolError(f"{where} has the schema {values['schema']}, but this version reads {SCHEMA}.")
         for key in values["clients"].values():
@@ -83,9 +92,7 @@ def read_task(values: Any, where: Path) -> Task:
         )
         if task.id != values["id"]:
             raise InputError("its id does not fit its content")
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise FedolError(f"{where} is damaged ({error}); get a fresh copy.") from None
-    return task
+        return task
 
 
 def _plain(task: Task) -> dict[str, Any]:

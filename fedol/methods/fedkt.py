@@ -15,11 +15,10 @@ from itertools import groupby
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from fedol.errors import FedolError, InputError
-from fedol.files import read_tensors, write_tensors
+from fedol.files import intact, read_tensors, write_tensors
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot
 from fedol.seeding import derive
@@ -84,10 +83,8 @@ def save_labels(path: Path, labels: Tensor) -> None:
 
 def load_labels(path: Path, task: Task, client: str) -> Iterator[Knowledge]:
     """Read an upload back: one (certain) opinion per student, all in the client's name."""
-    try:
+    with intact(path, "make it again"):
         labels = read_tensors(path)[0]["labels"]
-    except (OSError, KeyError, SafetensorError) as error:
-        raise InputError(f"{path} is not a readable file of student labels: {error}.") from None
     if labels.dim() != 2 or labels.shape[1] != task.samples or labels.max() >= len(task.classes):
         raise InputError(f"{path} does not answer the task {task.id}: make it again for this one.")
     for student in labels:

@@ -12,7 +12,7 @@ from fedol.config import configure
 from fedol.data import Images
 from fedol.errors import FedolError
 from fedol.federation.scenario import Scenario
-from fedol.files import read_json
+from fedol.files import intact, read_json
 from fedol.privacy.audit import audit
 from fedol.privacy.guarantee import Guarantee
 from fedol.runs import RunFolder
@@ -32,7 +32,10 @@ def run_audit(
     """The audit of a finished simulation's first clients, each against images of other clients and the test set."""
     if not (folder / "summary.json").exists():
         raise FedolError(f"{folder} is no finished run of 'fedol run'.")
-    config = configure(overrides=read_json(folder / "config.json")["config"])
+    frozen, advice = folder / "config.json", "audit another run"
+    with intact(frozen, advice):
+        settings = dict(read_json(frozen, advice)["config"])
+    config = configure(overrides=settings)
     here, found = Scenario(config), []
     for k in watched(range(min(clients, config.clients)), "clients"):
         model = replace(load(RunFolder(folder).client_model(k)), device=here.device)

@@ -140,3 +140,13 @@ def test_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     shown = capsys.readouterr().out
     for words in ("in: alice", "refused: bob (node 2): it failed", "3 connected, 1 training, 1 done, 1 refused, 500 b"):
         assert words in shown
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"folder": 5}'])
+def test_watch_names_what_is_damaged(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Roster(0.0).write(tmp_path / "roster.json")
+    (tmp_path / "task.json").write_text(content)
+    assert fedol(monkeypatch, "deploy", "watch", tmp_path, "--once") == 2
+    assert f"Error: {tmp_path / 'task.json'} " in capsys.readouterr().err

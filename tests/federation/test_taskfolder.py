@@ -64,7 +64,7 @@ def test_no_task(tmp_path: Path) -> None:
     with pytest.raises(FedolError, match="There is no task"):
         TaskFolder.open(tmp_path)
     (tmp_path / "task.json").write_text("{")
-    with pytest.raises(FedolError, match=r"task\.json cannot be read"):
+    with pytest.raises(FedolError, match=r"task\.json cannot be read .*; get a fresh copy\."):
         TaskFolder.open(tmp_path)
 
 

@@ -120,5 +120,5 @@ def test_what_is_sent_is_a_byte_per_student_and_sample(tmp_path):
     with pytest.raises(InputError, match="does not answer the task"):
         list(load_labels(tmp_path / "b", task, "client 4"))
     (tmp_path / "c").write_bytes(b"nonsense")
-    with pytest.raises(InputError, match="not a readable file"):
+    with pytest.raises(FedolError, match="is damaged"):
         list(load_labels(tmp_path / "c", task, "client 4"))

@@ -165,7 +165,7 @@ def test_a_data_owner_audits_one_model(owner: Path, capsys: pytest.CaptureFixtur
         ([{"recipe": {"epochs": 3, "depth": 2}}], "unknown here"),
         ([{"recipe": {"epochs": "three"}}], "unknown here"),
         ([{"recipe": 3}], "unknown here"),
-        ([3], "no FedOL model file or is damaged"),
+        ([3], "give a FedOL model file"),
     ],
 )
 def test_an_audit_does_not_guess_how_a_model_was_trained(
@@ -225,6 +225,10 @@ def test_an_audit_says_what_it_lacks(owner: Path, tmp_path: Path, capsys: pytest
     assert code == 2 and "--batch-size is for a model of your own" in err
     code, _, err = spoken(capsys, tmp_path)
     assert code != 0 and "no finished run" in err
+    for name, content in (("summary", "{}"), ("config", "[]")):
+        (tmp_path / f"{name}.json").write_text(content)
+    code, _, err = spoken(capsys, tmp_path)
+    assert code == 2 and "config.json is damaged" in err.replace("\n", "")
     few = {key: value[:5] if key.startswith("test") else value for key, value in np.load(owner / "mine.npz").items()}
     np.savez(tmp_path / "few.npz", **few)
     mine = ("--task", owner / "task", "--model", owner / "mine.safetensors", "--data", tmp_path / "few.npz")

@@ -41,7 +41,7 @@ from fedol.server import ServerModel, load
 from fedol.training import Snapshot
 
 SCHEMA = 1
-LOCK = "run.lock"
+METRICS, LOCK = "metrics.jsonl", "run.lock"
 AGAIN = "choose another --out or remove the file"  # what helps where a file is damaged that would be made again
 _HELD: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()  # by this process; one may open a run twice
 
@@ -146,14 +146,10 @@ class RunFolder:
 
     def log(self, record: dict[str, Any]) -> None:
         """Add a line to metrics.jsonl; a stage done again after a crash replaces its line."""
-        path = self.path / "metrics.jsonl"
         identity = ("stage", "client", "iteration")
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        try:
-            kept = [line for line in lines if any(json.loads(line).get(key) != record.get(key) for key in identity)]
-        except (ValueError, AttributeError):
-            raise FedolError(f"{path} is damaged; remove it to continue without its earlier lines.") from None
-        write_atomically(path, ("\n".join([*kept, json.dumps(record)]) + "\n").encode())
+        kept = [line for line in read_metrics(self.path) if any(line.get(key) != record.get(key) for key in identity)]
+        lines = "".join(json.dumps(line) + "\n" for line in [*kept, record])
+        write_atomically(self.path / METRICS, lines.encode())
 
 
 def _empty(path: Path) -> bool:
@@ -178,6 +174,23 @@ def _lock(path: Path) -> FileLock | None:
         if lock is not None:
             _HELD[place] = lock
     return lock
+
+
+def read_summary(path: Path, advice: str = AGAIN) -> dict[str, Any]:
+    """The result of a finished run; ``advice`` is what helps where the file holds none."""
+    found = read_json(path, advice)
+    if not isinstance(found, dict) or not found.keys() >= {"config", "clients", "server", "history"}:
+        raise FedolError(f"{path} is not the summary of a run; {advice}.")
+    return found
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """One record per finished stage; none where the file is not there."""
+    path = run / METRICS
+    if not path.exists():
+        return []
+    with intact(path, "remove it to go on without its lines"):
+        return [dict(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def read_kept(path: Path) -> dict[str, Any]:

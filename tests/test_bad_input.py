@@ -301,6 +301,13 @@ DAMAGE: dict[str, tuple[str | None, Callable[[Path], object], str]] = {
         lambda run: (run / "metrics.jsonl").write_text("{"),
         r"metrics.jsonl is damaged",
     ),
+    "metrics in another encoding": (
+        LAST_ITERATION,
+        lambda run: (run / "metrics.jsonl").write_bytes(b"\xff\xfe"),
+        r"metrics.jsonl is damaged",
+    ),
+    "summary empty": (None, lambda run: (run / "summary.json").write_text("[]"), "not the summary of a run"),
+    "summary of others": (None, lambda run: (run / "summary.json").write_text("{}"), "not the summary of a run"),
     "no config": (None, lambda run: (run / "config.json").unlink(), "exists and is not a run; choose another --out"),
 }
 

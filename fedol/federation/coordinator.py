@@ -36,7 +36,7 @@ from fedol.provenance import provenance
 from fedol.report.modelcard import model_card
 from fedol.report.pages import write_report
 from fedol.robust.screening import left_out, screen
-from fedol.runs import AGAIN, RunFolder
+from fedol.runs import AGAIN, RunFolder, read_summary
 from fedol.server import Architecture, ServerModel, load
 from fedol.task import Task
 from fedol.training import Normalisation, OnEpoch, drive, resolve_device
@@ -159,7 +159,7 @@ class Coordinator:
             (self.out / "report.html").unlink(missing_ok=True)  # one without the score
         if not (self.out / "report.html").exists():
             write_report(self.out)
-        return dict(read_json(done, AGAIN))
+        return read_summary(done)
 
     def _account(self, server: ServerModel, test: Images | None) -> None:
         """What the report shows beside the summary."""

@@ -19,13 +19,13 @@ from fedol.federation.account import account_for_labels, account_for_tests, diag
 from fedol.federation.engine import Engine, in_process
 from fedol.federation.predictions import Predictions
 from fedol.federation.scenario import Scenario
-from fedol.files import read_json, write_json
+from fedol.files import write_json
 from fedol.methods import LOCAL, trainings
 from fedol.models import describe, parameter_count
 from fedol.provenance import commit, provenance
 from fedol.report.pages import write_report
 from fedol.robust.screening import left_out
-from fedol.runs import AGAIN, RunFolder
+from fedol.runs import RunFolder, read_summary
 from fedol.server import ServerModel
 from fedol.server import load as load_model
 from fedol.training import OnEpoch, drive
@@ -102,7 +102,7 @@ class Simulation:
         """All stages; the test set is read in the last one alone."""
         done = self.folder.path / "summary.json"
         if done.exists():
-            return RunResult(self.folder.path, read_json(done, AGAIN), already_finished=True)
+            return RunResult(self.folder.path, read_summary(done), already_finished=True)
         commit()  # of the code that runs, not of what is checked out at the end
         started = time.perf_counter()
         resumed = any(self.folder.knowledge(k).exists() for k in range(self.config.clients))

@@ -6,12 +6,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, UndefinedError
 from markupsafe import Markup
 
 from fedol import __version__
 from fedol.errors import FedolError
-from fedol.files import write_atomically
+from fedol.files import intact, write_atomically
 from fedol.report.cell_view import cell_id
 from fedol.report.tables import percent, size
 
@@ -19,19 +19,21 @@ from fedol.report.tables import percent, size
 def write_report(folder: Path) -> Path:
     """Make the report of a run or a benchmark (again); a pure function of its folder."""
     if any((folder / name).is_dir() for name in ("cells", "cost")):
-        from fedol.report.bench_view import bench_view
+        from fedol.report.bench_view import bench_view as view
 
-        page = render("bench.html", bench_view(folder))
+        template = "bench.html"
     elif (folder / "summary.json").exists():
-        from fedol.report.run_view import run_view
+        from fedol.report.run_view import run_view as view
 
-        page = render("run.html", run_view(folder))
+        template = "run.html"
     else:
         raise FedolError(
             f"There is no finished run in {folder}; a run's folder has a summary.json when it is finished."
         )
+    with intact(folder, "no report can be made of it, so give another folder"):
+        page = render(template, view(folder)).encode()
     path = folder / "report.html"
-    write_atomically(path, page.encode())
+    write_atomically(path, page)
     return path
 
 
@@ -46,7 +48,10 @@ def render(template: str, view: dict[str, Any]) -> str:
     )
     environment.filters |= {"percent": percent, "bytes": size, "cell_id": cell_id}
     environment.globals |= {"inline": _inline, "version": __version__}
-    return environment.get_template(template).render(view)
+    try:
+        return environment.get_template(template).render(view)
+    except UndefinedError as error:  # to the template what a KeyError is to everyone else
+        raise LookupError(str(error)) from None
 
 
 def _inline(name: str) -> Markup:

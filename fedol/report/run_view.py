@@ -12,26 +12,26 @@ from fedol.files import read_json
 from fedol.methods import title
 from fedol.report import charts
 from fedol.report.headline import figures, headline
-from fedol.report.metrics import read_metrics
 from fedol.report.recipe import recipe
 from fedol.report.suspicion import attention
 from fedol.report.tables import size
+from fedol.runs import read_metrics, read_summary
 
 WORST = 8  # classes whose confusions are shown
 
 
 def run_view(folder: Path) -> dict[str, Any]:
     """The values of ``templates/run.html``."""
-    summary = read_json(folder / "summary.json")
+    summary = read_summary(folder / "summary.json", "give the folder of a finished run")
     evaluation, evidence = (_optional(folder / name) for name in ("evaluation.json", "evidence.json"))
     data = _optional(folder / "data.json")
-    task = summary.get("task")
-    classes = task["classes"] if task else data["classes"]
-    served = task is not None
+    task = summary.get("task")  # of a served run; a simulated one has its data instead
+    named = task or data
+    classes = named["classes"] if named else None
     return {
         "screened": bool(summary.get("screening")),
         "name": (task["name"] or task["id"])
-        if served
+        if task
         else f"{_base(summary['config']['dataset'])}, {summary['config']['partition']}",
         "method": title(summary["config"]["method"]),
         "headline": headline(summary),
@@ -41,7 +41,7 @@ def run_view(folder: Path) -> dict[str, Any]:
         "heat": _heat(data) if data else None,
         "data": data,
         "clients": _clients(summary, evidence),
-        "sizes": None if served else _sizes(summary),
+        "sizes": None if task else _sizes(summary),
         "iterations": _iterations(summary["history"]),
         "history": summary["history"],
         "evidence": _evidence(folder, evidence, classes),
@@ -98,10 +98,11 @@ def _iterations(history: list[dict[str, Any]]) -> dict[str, Any] | None:
     return {"chart": charts.iterations(shown, steps), "series": shown, "steps": steps}
 
 
-def _evidence(folder: Path, evidence: dict[str, Any] | None, classes: list[str]) -> dict[str, Any] | None:
-    if evidence is None:
+def _evidence(folder: Path, evidence: dict[str, Any] | None, classes: list[str] | None) -> dict[str, Any] | None:
+    pictures = folder / "public.png"
+    if evidence is None or classes is None or not pictures.exists():
         return None
-    sheet = (folder / "public.png").read_bytes()
+    sheet = pictures.read_bytes()
     width, height = (int.from_bytes(sheet[at : at + 4], "big") for at in (16, 20))  # where a PNG says its size
     return {
         "left_out": [],
@@ -113,8 +114,8 @@ def _evidence(folder: Path, evidence: dict[str, Any] | None, classes: list[str])
     }
 
 
-def _per_class(evaluation: dict[str, Any] | None, classes: list[str]) -> list[dict[str, Any]]:
-    if evaluation is None or "best_client" not in evaluation:
+def _per_class(evaluation: dict[str, Any] | None, classes: list[str] | None) -> list[dict[str, Any]]:
+    if evaluation is None or classes is None or "best_client" not in evaluation:
         return []
     server, best = evaluation["server"], evaluation["best_client"]
     return [
@@ -130,9 +131,9 @@ def _per_class(evaluation: dict[str, Any] | None, classes: list[str]) -> list[di
     ]
 
 
-def _confused(evaluation: dict[str, Any] | None, classes: list[str]) -> list[dict[str, Any]]:
+def _confused(evaluation: dict[str, Any] | None, classes: list[str] | None) -> list[dict[str, Any]]:
     """The classes that the server knows least, and what it takes them for."""
-    if evaluation is None:
+    if evaluation is None or classes is None:
         return []
     server, rows = evaluation["server"], []
     known = [c for c in range(len(classes)) if server["samples"][c]]
@@ -165,7 +166,7 @@ def _costs(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
 
 
 def _optional(path: Path) -> Any:
-    return read_json(path) if path.exists() else None
+    return read_json(path, "remove it to leave its part out") if path.exists() else None
 
 
 def _base(dataset: str) -> str:

@@ -16,6 +16,7 @@ import fedol
 from fedol import methods
 from fedol.cli import main
 from fedol.data import load, split
+from fedol.errors import FedolError
 from fedol.evidence import FEWEST, IMAGES, PAIRS, choose
 from fedol.examination import calibration, examine
 from fedol.knowledge import Knowledge
@@ -81,6 +82,73 @@ def test_no_report_of_nothing(tmp_path: Path, monkeypatch: Any, capsys: Any) -> 
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2 and "There is no finished run" in capsys.readouterr().err
+
+
+PARTS = {  # what a page lacks without the file
+    "public.png": ["Why the server believed"],
+    "data.json": ["Who holds what", "Why the server believed", "Class by class"],
+    "evaluation.json": ["Class by class"],
+    "evidence.json": ["Why the server believed"],
+    "metrics.jsonl": ["Training, server"],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_whose_file_is_not_there_is_left_out(name: str, looked_at: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(looked_at, tmp_path / "copy")
+    (copy / name).unlink()
+    before, words = text(looked_at / "report.html"), text(write_report(copy))
+    for part in {part for parts in PARTS.values() for part in parts}:
+        assert part in before and (part in words) == (part not in PARTS[name])
+    assert "The clients and the server" in words
+
+
+def test_without_the_images_no_link_leads_to_them(looked_at: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(looked_at, tmp_path / "copy")
+    evidence = json.loads((copy / "evidence.json").read_text())
+    for sample in evidence["samples"]:
+        sample["votes"][0][0] = 0  # the same class to every image
+    (copy / "evidence.json").write_text(json.dumps(evidence))
+    assert 'href="#why" data-client="0"' in write_report(copy).read_text()
+    (copy / "public.png").unlink()
+    page = write_report(copy).read_text()
+    assert "It answers the same class" in page and "#why" not in page
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("summary.json", b"[]", r"summary\.json is not the summary of a run; give the folder of a finished run\."),
+        ("summary.json", b'{"a": 1}', r"summary\.json is not the summary of a run"),
+        (
+            "summary.json",
+            b'{"config": {}, "clients": [], "server": null, "history": []}',
+            r"copy is damaged \(\w+: .*\)",
+        ),
+        ("data.json", b'{"classes": 3}', r"copy is damaged \(KeyError: 'samples_per_client_and_class'\)"),
+        ("data.json", b"{", r"data\.json cannot be read \(.*\); remove it to leave its part out\."),
+        ("evidence.json", b"{}", r"copy is damaged \(KeyError: 'iterations'\)"),
+        ("metrics.jsonl", b"nonsense\n", r"metrics\.jsonl is damaged \(JSONDecodeError: .*\); remove it"),
+        ("metrics.jsonl", b"\xff\n", r"metrics\.jsonl is damaged \(UnicodeDecodeError: .*\); remove it"),
+        ("metrics.jsonl", b"5\n", r"metrics\.jsonl is damaged \(TypeError: .*\); remove it"),
+    ],
+)
+def test_what_cannot_be_read_is_named(
+    name: str, content: bytes, sentence: str, looked_at: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(looked_at, tmp_path / "copy")
+    (copy / name).write_bytes(content)
+    with pytest.raises(FedolError, match=sentence):
+        write_report(copy)
+
+
+def test_a_summary_that_lacks_what_the_page_shows_is_named(looked_at: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(looked_at, tmp_path / "copy")
+    summary = json.loads((copy / "summary.json").read_text())
+    del summary["clients"][0]["samples"]  # which only the template asks for
+    (copy / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(FedolError, match=r"copy is damaged \(LookupError: .*'samples'"):
+        write_report(copy)
 
 
 def test_a_stranger_cannot_write_into_the_page(looked_at: Path, tmp_path: Path) -> None:

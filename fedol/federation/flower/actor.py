@@ -17,7 +17,7 @@ from fedol.federation.engine import in_process
 from fedol.federation.flower.exchange import Values, pack, unpack
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Scheme
-from fedol.runs import RunFolder
+from fedol.runs import RunFolder, read_metrics
 
 
 def train(message: Message, context: Context) -> Message:
@@ -35,7 +35,7 @@ def train(message: Message, context: Context) -> Message:
         if failed:
             values["error"] = failed[0]
         else:
-            line = json.loads((folder.path / "metrics.jsonl").read_text(encoding="utf-8"))
+            (line,) = read_metrics(folder.path)
             values["seconds"] = float(line["seconds"])
             values["model"] = folder.client_model(k).read_bytes()
             values["upload"] = folder.knowledge(k).read_bytes()

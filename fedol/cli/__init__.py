@@ -24,7 +24,7 @@ from fedol.cli.predict import predict
 from fedol.cli.report import report
 from fedol.cli.run import run
 from fedol.cli.serve import serve
-from fedol.errors import FedolError
+from fedol.errors import FedolError, cause
 
 CONTINUE = ("run", "serve", "distill", "bench", "client fit")  # what they compute is kept stage by stage
 
@@ -80,8 +80,9 @@ def main() -> None:
             app()
     except FedolError as error:
         _refuse(str(error))
-    except PermissionError as error:
-        _refuse(f"{error.filename} cannot be opened; you lack the permission, so choose another folder or ask for it.")
+    except OSError as error:
+        what = f"{error.filename} cannot be opened ({error.strerror})" if error.filename else cause(error)
+        _refuse(f"{what}; mend that and give the same command again.")
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != 130:  # typer turns an interrupt into an exit with this code
             raise

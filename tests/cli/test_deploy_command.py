@@ -126,6 +126,14 @@ def test_a_folder_in_use_is_left_alone(
     assert not (folder / "y").exists()
 
 
+def test_a_file_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file.txt").write_text("mine")
+    assert fedol(monkeypatch, "deploy", "new", tmp_path / "file.txt") == 2
+    assert f"Error: {tmp_path / 'file.txt'} cannot be opened (Not a directory); " in capsys.readouterr().err
+
+
 def test_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert fedol(monkeypatch, "deploy", "watch", tmp_path) == 2
     assert "no server run" in capsys.readouterr().err

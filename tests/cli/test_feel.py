@@ -108,6 +108,24 @@ def test_quiet_says_nothing_but_errors(
     assert code == 2 and told.startswith("Error: ") and told.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(28, "No space left on device", "a[b].txt"), "a[b].txt cannot be opened (No space left on device)"),
+        (TimeoutError("the line is dead."), "TimeoutError: the line is dead"),
+    ],
+)
+def test_what_the_system_refuses_is_one_sentence(
+    error: OSError, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused() -> None:
+        raise error
+
+    monkeypatch.setattr("fedol.doctor.diagnose", refused)
+    told = in_process(["doctor"], monkeypatch, capsys)
+    assert told == (2, f"Error: {sentence}; mend that and give the same command again.\n")
+
+
 def on_terminal(argv: list[str], **environment: str) -> str:
     """What a command writes to a terminal."""
     leader, follower = pty.openpty()

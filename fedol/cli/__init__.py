@@ -25,6 +25,7 @@ from fedol.cli.report import report
 from fedol.cli.run import run
 from fedol.cli.serve import serve
 from fedol.errors import FedolError, cause
+from fedol.names import printable
 
 CONTINUE = ("run", "serve", "distill", "bench", "client fit")  # what they compute is kept stage by stage
 
@@ -67,7 +68,7 @@ def _together() -> None:
 
 
 def _refuse(sentence: str) -> NoReturn:
-    Console(stderr=True).print(Text.assemble(("Error:", "bold red"), f" {sentence}"), soft_wrap=True)
+    Console(stderr=True).print(Text.assemble(("Error:", "bold red"), f" {printable(sentence)}"), soft_wrap=True)
     sys.exit(2)
 
 

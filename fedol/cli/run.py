@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from fedol.cli.options import (
     Augment,
@@ -133,6 +132,7 @@ def run(
     from fedol.federation.simulation import default_folder
     from fedol.federation.simulation import run as simulate
     from fedol.report.board import BoardLog
+    from fedol.report.plain import plain
     from fedol.report.progress import LiveProgress
     from fedol.report.server import suspicions
     from fedol.report.tables import history_table, run_table
@@ -163,9 +163,8 @@ def run(
     if result.summary["history"]:
         console.print(history_table(result.summary["history"]), "")
     console.print(run_table(result.summary), "")
-    for line in suspicions(result.summary):
-        console.print(Text(line), soft_wrap=True)
-    console.print(Text(_closing(result)), soft_wrap=True)
+    for line in (*suspicions(result.summary), *_closing(result)):
+        console.print(plain(line), soft_wrap=True)
 
 
 def _engine(name: str, cpus: float, gpus: float) -> Engine:
@@ -181,9 +180,9 @@ def _engine(name: str, cpus: float, gpus: float) -> Engine:
     return on_ray(cpus, gpus)
 
 
-def _closing(result: RunResult) -> str:
+def _closing(result: RunResult) -> list[str]:
     """How long it took, and where everything is."""
     since = " since it was resumed" if result.summary["resumed"] else ""
     took = f"Took {result.summary['seconds']:.0f} s{since} on {result.summary['provenance']['device']}."
     loads = " (fedol.load gives back the trained model)" if result.summary["server"] else ""
-    return f"{took}\nRun folder: {result.out}{loads}.\nReport: {result.out / 'report.html'}"
+    return [took, f"Run folder: {result.out}{loads}.", f"Report: {result.out / 'report.html'}"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedol.errors import InputError
+from fedol.names import printable
 
 MOST_WORDS = 300  # characters: a header comes from strangers
 
@@ -33,7 +34,7 @@ class Guarantee:
             raise InputError(f"epsilon must be positive and delta in [0, 1), but are {self.epsilon} and {self.delta}.")
 
     def __str__(self) -> str:
-        return f"ε = {self.epsilon:.3g}, δ = {self.delta:.3g}; it covers {self.covers}."
+        return f"ε = {self.epsilon:.3g}, δ = {self.delta:.3g}; it covers {printable(self.covers)}."
 
     @classmethod
     def from_json(cls, values: Any) -> Guarantee | None:

@@ -21,7 +21,7 @@ class Bars(Progress):
 
 def line(task: Task) -> Text:
     """One task; one whose end is not known has no bar."""
-    text = Text.from_markup(task.description).append(" ")
+    text = Text.assemble((task.description, task.fields["style"]), " ")
     if task.total is None:
         return text.append(f"{int(task.completed)} {task.fields['note']}")
     full = int(WIDTH * task.percentage / 100)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
 from fedol.experiments.progress import Progress, clock
 from fedol.experiments.sheets import BESIDE, Sheet
+from fedol.names import printable
+from fedol.report.plain import plain
 
 LABEL = 26  # the most that the first column takes; its words wrap
 
@@ -37,12 +38,13 @@ def sheet_tables(sheet: Sheet, width: int) -> list[Table]:
 
 def _table(sheet: Sheet, columns: list[int], first: bool, last: bool) -> Table:
     """Some columns of a sheet; the first of its tables has the title, the last one the note."""
-    table = Table(title=escape(sheet.title) if first else None, caption=escape(sheet.note) if last else None)
-    table.add_column(sheet.columns[0], min_width=12)
+    title, note = plain(sheet.title, "table.title"), plain(sheet.note, "table.caption")
+    table = Table(title=title if first else None, caption=note if last else None)
+    table.add_column(plain(sheet.columns[0]), min_width=12)
     for number in columns:
-        table.add_column(sheet.columns[number], justify="right", no_wrap=True)
+        table.add_column(plain(sheet.columns[number]), justify="right", no_wrap=True)
     for row in sheet.rows:
-        table.add_row(escape(row[0]), *(row[number] for number in columns))
+        table.add_row(plain(row[0]), *(row[number] for number in columns))
     return table
 
 
@@ -56,8 +58,8 @@ def plan_table(plans: list[dict[str, Any]]) -> Table:
     for heading in ("partition", "seed", "clients", "methods", "about"):
         table.add_column(heading, justify="right" if heading in ("seed", "clients", "about") else "left")
     for plan in plans:
-        about = clock(plan["seconds"])
-        table.add_row(plan["partition"], str(plan["seed"]), str(plan["clients"]), ", ".join(plan["rows"]), about)
+        partition, methods = plain(plan["partition"]), plain(", ".join(plan["rows"]))
+        table.add_row(partition, str(plan["seed"]), str(plan["clients"]), methods, clock(plan["seconds"]))
     return table
 
 
@@ -65,7 +67,7 @@ class BenchProgress(Progress):
     """One bar for everything, a line per finished cell; plain lines where there is no terminal."""
 
     def __init__(self, console: Console, quiet: bool = False) -> None:
-        columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"))
+        columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}", markup=False))
         self._bar = Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
         self._task = self._bar.add_task("", total=1.0)
         shown = (lambda *_: None) if quiet else self._draw if console.is_terminal else None
@@ -80,6 +82,6 @@ class BenchProgress(Progress):
 
     def _draw(self, share: float, left: float | None, what: str) -> None:
         about = "" if left is None else f"{clock(left)} left, "
-        self._bar.update(self._task, completed=share, description=about + what)
+        self._bar.update(self._task, completed=share, description=printable(about + what))
         if what.endswith("%"):
-            self._bar.console.print(what, highlight=False)
+            self._bar.console.print(plain(what))

@@ -44,7 +44,7 @@ class LiveProgress:
             self._progress.remove_task(task)
         self._jobs.clear()
         self._epochs = 0
-        self._stage = self._progress.add_task(f"[bold]{name:<14}", total=epochs, note="epochs")
+        self._stage = self._progress.add_task(f"{name:<14}", total=epochs, note="epochs", style="bold")
 
     def epoch(self, epoch: Epoch) -> None:
         """An epoch of a job has finished. Small models have hundreds in a second: a bar moves ten times at most."""
@@ -65,7 +65,7 @@ class LiveProgress:
         """Images a second are counted from where a bar appears: a job may begin long after its stage, or be resumed."""
         name = epoch.job.name
         if name not in self._jobs:
-            task = self._progress.add_task(f"{name:<14}", total=epoch.job.recipe.epochs, note="")
+            task = self._progress.add_task(f"{name:<14}", total=epoch.job.recipe.epochs, note="", style="")
             self._jobs[name] = task, now, epoch.epoch
         task, appeared, before = self._jobs[name]
         images = (epoch.epoch - before) * epoch.images
@@ -74,7 +74,7 @@ class LiveProgress:
 
     def _follow(self, parts: Iterable[Any], what: str, count: int | None) -> Iterator[Any]:
         """A bar for a loop (``fedol.watching``), as long as it lasts."""
-        task = self._progress.add_task(f"{what:<14}", total=count, note="")
+        task = self._progress.add_task(f"{what:<14}", total=count, note="", style="")
         try:
             for part in parts:
                 yield part

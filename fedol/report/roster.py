@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 
 from fedol.experiments.progress import clock
 from fedol.federation.roster import Roster
+from fedol.report.plain import plain
 from fedol.report.tables import size
 from fedol.task import Task
 
@@ -22,17 +22,18 @@ def roster_table(
     """Every client and every refused file; ``left``: seconds until the server starts with whom it has."""
     wanted = f" of {quorum or len(task.clients)}" if quorum or task.clients else ""
     waits = "" if left is None else f", {clock(left)} left"
-    table = Table(title=f"{escape(task.name)}: {len(roster.clients)}{wanted} clients are in{waits}", min_width=60)
+    title = f"{task.name}: {len(roster.clients)}{wanted} clients are in{waits}"
+    table = Table(title=plain(title, "table.title"), min_width=60)
     for heading in ("client", "file", "size", "codec", ""):
         table.add_column(heading)
     for name, arrival in roster.clients.items():
-        table.add_row(escape(name), escape(arrival.file), size(arrival.bytes), arrival.codec, "[green]in")
+        table.add_row(plain(name), plain(arrival.file), size(arrival.bytes), plain(arrival.codec), "[green]in")
     for name in sorted(set(task.clients) - set(roster.clients)):
-        table.add_row(escape(name), "", "", "", "awaited")
+        table.add_row(plain(name), "", "", "", "awaited")
     for file, reason in arriving.items():
-        table.add_row("", escape(file), "", "", f"awaited ({escape(reason)})")
+        table.add_row("", plain(file), "", "", plain(f"awaited ({reason})"))
     for file, reason in roster.refused.items():
-        table.add_row("", escape(file), "", "", f"[red]refused: {escape(reason)}")
+        table.add_row("", plain(file), "", "", plain(f"refused: {reason}", "red"))
     return table
 
 
@@ -84,4 +85,4 @@ class RosterView:
             self._say(self._noted)
 
     def _say(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(plain(line), soft_wrap=True)

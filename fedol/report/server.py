@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from fedol.data import Images
 from fedol.federation.coordinator import Coordinator
 from fedol.methods import trainings
+from fedol.report.plain import plain
 from fedol.report.progress import LiveProgress
 from fedol.report.tables import percent, size
 from fedol.robust.screening import left_out
@@ -31,9 +31,9 @@ def finish(coordinator: Coordinator, test: Images | None, quiet: bool, as_json: 
     console = Console()
     console.print(server_table(summary))
     for line in remarks(summary):
-        console.print(line, markup=False, highlight=False)
-    console.print(f"Run folder: {coordinator.out} (MODEL_CARD.md says what the model is).", highlight=False)
-    console.print(f"Report: {coordinator.out / 'report.html'}", highlight=False, soft_wrap=True)
+        console.print(plain(line))
+    console.print(plain(f"Run folder: {coordinator.out} (MODEL_CARD.md says what the model is)."))
+    console.print(plain(f"Report: {coordinator.out / 'report.html'}"), soft_wrap=True)
     return summary
 
 
@@ -41,16 +41,18 @@ def server_table(summary: dict[str, Any]) -> Table:
     """Who took part, who was refused and why, and the model."""
     out = left_out(summary["screening"])
     told = f", {len(out)} left out" if out else ""
-    table = Table(title=f"{escape(summary['task']['name'])}: {len(summary['clients'])} clients{told}")
+    table = Table(title=plain(f"{summary['task']['name']}: {len(summary['clients'])} clients{told}", "table.title"))
     for heading in ("client", "file", "size", "codec", ""):
         table.add_column(heading)
     for client in summary["clients"]:
         state = "[red]suspicious, left out" if client["client"] in out else "in"
-        table.add_row(escape(client["client"]), escape(client["file"]), size(client["bytes"]), client["codec"], state)
+        name, file, codec = (plain(client[key]) for key in ("client", "file", "codec"))
+        table.add_row(name, file, size(client["bytes"]), codec, state)
     for refused in summary["refused"]:
-        table.add_row("", escape(refused["file"]), "", "", f"[red]refused: {escape(refused['reason'])}")
+        table.add_row("", plain(refused["file"]), "", "", plain(f"refused: {refused['reason']}", "red"))
     server, last = summary["server"], summary["history"][-1]
-    table.caption = f"{server['model']}, {server['parameters']:,} parameters; last loss {last['loss']:.3f}."
+    said = f"{server['model']}, {server['parameters']:,} parameters; last loss {last['loss']:.3f}."
+    table.caption = plain(said, "table.caption")
     return table
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
 from fedol.methods import title
+from fedol.report.plain import plain
 
 
 def percent(value: float) -> str:
@@ -37,7 +37,7 @@ def run_table(summary: dict[str, Any]) -> Table:
     for client in summary["clients"]:
         table.add_row(
             f"client {client['client']}",
-            Text(client["model"]),
+            plain(client["model"]),
             f"{client['parameters']:,}",
             f"{client['samples']:,}",
             str(client["classes"]),
@@ -52,7 +52,7 @@ def run_table(summary: dict[str, Any]) -> Table:
         return table
     name = title(config["method"])
     parameters, reached = f"{server['parameters']:,}", percent(server["accuracy"])
-    table.add_row(f"{name} server", Text(server["model"]), parameters, "", "", "", reached, style="bold")
+    table.add_row(plain(f"{name} server"), plain(server["model"]), parameters, "", "", "", reached, style="bold")
     gain = 100 * (server["accuracy"] - max(client["accuracy"] for client in summary["clients"]))
     table.caption = (
         f"The server is {abs(gain):.1f} points {'above' if gain >= 0 else 'below'} the best client; "
@@ -85,7 +85,7 @@ def history_table(history: list[dict[str, Any]]) -> Table:
 def _table(title: str) -> Table:
     """Fits 80 columns: one rule under the headings, none between columns."""
     return Table(
-        title=Text(title),
+        title=plain(title),
         title_style="bold",
         title_justify="left",
         caption_justify="left",
@@ -108,7 +108,7 @@ def partition_table(counts: np.ndarray, classes: tuple[str, ...]) -> Table:
     for client, row in enumerate(counts):
         top = [c for c in np.argsort(-row, kind="stable")[:4] if row[c]]
         words = ", ".join(f"{classes[c]} ({row[c]:,})" for c in top)
-        table.add_row(str(client), f"{row.sum():,}", str((row > 0).sum()), Text(words))
+        table.add_row(str(client), f"{row.sum():,}", str((row > 0).sum()), plain(words))
     holders = (counts > 0).sum(0)
     table.caption = (
         f"A class is held by {holders.min()} to {holders.max()} clients; {int((holders == 0).sum())} by none."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import sys
 from pathlib import Path
@@ -10,11 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from fedol import Knowledge, Task
 from fedol.cli import main
+from fedol.federation.roster import Roster
 from fedol.models import create
+from fedol.privacy.guarantee import Guarantee
+from fedol.report.roster import RosterView
 from fedol.server import Architecture, ServerModel
+from fedol.task import TaskRef
 from fedol.training import Normalisation
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 1, 8, 8), dtype=np.uint8)
@@ -171,3 +177,89 @@ def test_a_run_of_another_task_is_refused(fedol: Any, task: Task) -> None:
     assert fedol("task", "new", "t2", "--public", "public.npz", "--classes", "ant,bee")[0] == 0
     code, _, err = fedol("distill", "t2", "a.fedol", "--out", "run", *small)
     assert code == 2 and "holds another run (task was" in err
+
+
+# --- Names that mean something to Rich or to a terminal: they are shown, and do nothing.
+
+HOSTILE = "[/red]:bomb:\x1b]0;gotcha\x07[bold]"
+SHOWN = "[/red]:bomb:]0;gotcha[bold]"
+TINY = ["--model", "mlp", "--iterations", 1, "--epochs", 1, "--batch-size", 4, "--device", "cpu"]
+
+
+def told(answer: tuple[int, str, str], *words: str) -> None:
+    """A command went well and said this, perhaps over several lines of a table."""
+    code, *said = answer
+    text = "".join(said).replace("\n", "")
+    assert code == 0, text
+    assert "\x1b" not in text and "\x07" not in text
+    for word in words:
+        assert word in text, text
+
+
+@pytest.fixture
+def hostile(fedol: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+    monkeypatch.setenv("COLUMNS", "300")
+    options = ["--public", "public.npz", "--classes", f"ant{HOSTILE},bee{HOSTILE}", "--name", HOSTILE]
+    assert fedol("task", "new", "t", *options)[0] == 0
+    task = Task.of(IMAGES, [f"ant{HOSTILE}", f"bee{HOSTILE}"], HOSTILE)
+    promised = Guarantee(1.0, 0.0, HOSTILE)
+    knowledge = dataclasses.replace(
+        Knowledge.from_probabilities(np.full((12, 2), 0.5), task, "alice"), privacy=promised
+    )
+    knowledge.save("a[bold]:bomb:.fedol")
+    dataclasses.replace(knowledge, task=TaskRef(HOSTILE, "", "")).save("b[bold]:bomb:.fedol")
+    return task
+
+
+def test_inspect_shows_a_strangers_words_as_they_are(fedol: Any, hostile: Task) -> None:
+    told(fedol("inspect", "b[bold]:bomb:.fedol"), SHOWN, f"it covers {SHOWN}.")
+    told(fedol("inspect", "a[bold]:bomb:.fedol", "--task", "t"), f"ant{SHOWN}", "yes")
+    other = dataclasses.replace(hostile, name="other").ref
+    stranger = dataclasses.replace(Knowledge.load("a[bold]:bomb:.fedol"), task=dataclasses.replace(other, id=HOSTILE))
+    stranger.save("c.fedol")
+    code, out, _ = fedol("inspect", "c.fedol", "--task", "t")
+    assert code == 2 and f"it answers another task ({SHOWN}" in out and "\x1b" not in out
+
+
+@pytest.mark.parametrize("out", ["runs[/b]", "exp[a]"])
+def test_distill_shows_names_and_paths_as_they_are(fedol: Any, hostile: Task, out: str) -> None:
+    files = ["a[bold]:bomb:.fedol", "b[bold]:bomb:.fedol"]
+    said = [f"{SHOWN}: 1 clients", *files, "refused: it was made for another list of classes", f"it covers {SHOWN}."]
+    told(
+        fedol("distill", "t", *files, "--out", out, *TINY), *said, f"Run folder: {out} (", f"Report: {out}/report.html"
+    )
+
+
+def test_serve_and_watch_show_an_inbox_as_it_is(fedol: Any, hostile: Task) -> None:
+    Path("inbox").mkdir()
+    for place, name in (
+        ("a[bold]:bomb:.fedol", "a.fedol"),
+        ("b[bold]:bomb:.fedol", "[b]:bomb:\x1b]0;gotcha\x07.fedol"),
+    ):
+        Path(place).rename(Path("inbox", name))
+    served = fedol("serve", "t", "--inbox", "inbox", "--out", "runs[/b]", "--quorum", 1, *TINY)
+    told(served, "refused: [b]:bomb:]0;gotcha.fedol: it was made for", "Run folder: runs[/b] (")
+    told(fedol("deploy", "watch", "runs[/b]", "--once"), "refused: [b]:bomb:]0;gotcha.fedol: it was made for")
+    terminal = io.StringIO()
+    roster = Roster.read(Path("runs[/b]/roster.json"), 0.0).refuse("c.fedol", HOSTILE)
+    with RosterView(Console(file=terminal, force_terminal=True, width=300), hostile, 3) as view:
+        view.show(roster, {HOSTILE: HOSTILE})
+    shown = terminal.getvalue()
+    assert f"{SHOWN}: 1 of 3 clients" in shown and f"refused: {SHOWN}" in shown and f"awaited ({SHOWN})" in shown
+    assert "\x1b]" not in shown
+
+
+def test_run_and_partition_show_data_as_they_are_called(
+    fedol: Any, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (80, 8, 8), dtype=np.uint8), np.arange(80) % 2
+    names = np.array([f"ant{HOSTILE}", f"bee{HOSTILE}"])
+    np.savez("x[bold]:bomb:.npz", train_x=x, train_y=y, test_x=x, test_y=y, classes=names)
+    data = ["--dataset", "x[bold]:bomb:.npz", "--clients", 2, "--partition", "iid", "--public", 20]
+    told(fedol("partition", *data), f"ant{SHOWN} (")
+    tiny = ["--client-models", "mlp", "--server-model", "mlp", "--epochs", 1, "--iterations", 1, "--device", "cpu"]
+    told(fedol("run", *data, *tiny, "--out", "runs[/b]"), "x[bold]:bomb:.npz, iid", "Run folder: runs[/b] (")
+    code, _, err = fedol("run", "--dataset", f"{HOSTILE}.npz")
+    assert code == 2 and SHOWN in err and "\x1b" not in err

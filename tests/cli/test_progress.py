@@ -114,6 +114,16 @@ def test_a_job_that_begins_late_or_is_resumed_shows_its_own_images_per_second(mo
     assert "43/50 epochs  loss 1.000  700 images/s" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
 
 
+def test_a_job_is_called_what_it_is_called() -> None:
+    out = io.StringIO()
+    job = SimpleNamespace(name="[/b]mine[bold]", recipe=SimpleNamespace(epochs=50))
+    with LiveProgress(Console(file=out, force_terminal=True, width=120)) as progress:
+        progress.stage("server", 50)
+        progress.epoch(SimpleNamespace(job=job, epoch=1, loss=1.0, images=700))  # type: ignore[arg-type]
+        progress._progress.refresh()
+    assert "[/b]mine[bold]" in out.getvalue() and "\x1b[1mserver" in out.getvalue()
+
+
 def test_where_nobody_watches_a_loop_is_a_loop() -> None:
     parts = [1, 2]
     assert watched(parts, "anything") is parts

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from fedol.experiments.sheets import Sheet
-from fedol.report.bench import sheet_tables
+from fedol.report.bench import BenchProgress, plan_table, sheet_tables
 
 ROWS = [["Local", "19.9", "20.0 ± 2.0", "-0.1", "12.0", "", ""], ["Server on true public labels", "24.7"] + [""] * 5]
 SHEET = Sheet("name", "Title", ["", "iid", "paper", "difference", "classes:20", "paper", "difference"], ROWS, "Note.")
@@ -26,3 +26,33 @@ def test_no_number_is_cut_and_the_papers_stays_beside_ours(width: int, tables: i
     assert [word for part in headings for word in part] == SHEET.columns[1:]
     assert all(part[0] not in ("paper", "difference") for part in headings)
     assert text.count("Title") == text.count("Note.") == 1
+
+
+HOSTILE, SHOWN = "[/b]:bomb:\x1b]0;gotcha\x07", "[/b]:bomb:]0;gotcha"
+
+
+def test_names_are_shown_as_they_are() -> None:
+    """Those of data, partitions and methods come from files, perhaps other people's."""
+    console = Console(width=300, record=True, file=io.StringIO())
+    (table,) = sheet_tables(Sheet("name", HOSTILE, ["", HOSTILE], [[HOSTILE, "1.0"]], HOSTILE), 300)
+    console.print(table)
+    assert console.export_text().count(SHOWN) == 4
+    plan = {
+        "partition": HOSTILE,
+        "seed": 0,
+        "clients": 2,
+        "rows": [HOSTILE],
+        "seconds": 1.0,
+        "flops": 1.0,
+        "timed": True,
+    }
+    console.print(plan_table([plan]))
+    assert console.export_text().count(SHOWN) == 2
+
+
+def test_the_progress_of_a_benchmark_shows_names_as_they_are() -> None:
+    terminal = io.StringIO()
+    with BenchProgress(Console(file=terminal, force_terminal=True, width=300)) as progress:
+        progress._draw(0.5, 1.0, f"{HOSTILE} 50.0 %")
+    shown = terminal.getvalue()
+    assert shown.count(f"{SHOWN} 50.0 %") >= 2 and "gotcha\x07" not in shown

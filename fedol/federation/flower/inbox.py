@@ -14,8 +14,10 @@ from fedol.federation.flower.exchange import FOREVER, Exchange
 from fedol.federation.nodes import Nodes
 from fedol.federation.roster import Roster
 from fedol.files import write_json
+from fedol.names import printable
 from fedol.task import Task
 
+MOST_WORDS = 1000  # characters
 GRACE = 30.0  # seconds that a message outlives the deadline, so that its end is the server's decision
 
 
@@ -52,11 +54,11 @@ class GridInbox:
 
     def _take(self, roster: Roster, node: int, answer: dict[str, object] | str, task: Task, into: Path) -> Roster:
         if isinstance(answer, str):
-            return roster.refuse(self._name(node), f"the node failed: {_printable(answer)}")
-        self._names.setdefault(node, _printable(answer.get("client"))[:64])
+            return roster.refuse(self._name(node), f"the node failed: {_said(answer)}")
+        self._names.setdefault(node, _said(answer.get("client"))[:64])
         data, name = answer.get("knowledge"), self._name(node)
         if not isinstance(data, bytes):
-            return roster.refuse(name, _printable(answer.get("error")) or "its answer holds no knowledge")
+            return roster.refuse(name, _said(answer.get("error")) or "its answer holds no knowledge")
         self._bytes += len(data)
         try:
             self._check(data, node, task)
@@ -87,6 +89,6 @@ class GridInbox:
             write_json(keep, state.as_json())
 
 
-def _printable(text: object) -> str:
-    """A node's own words on one line: they go to a terminal, which they must not command."""
-    return "".join(letter for letter in str(text or "") if letter.isprintable())[:1000]
+def _said(words: object) -> str:
+    """A node's own words, as far as they are worth reading."""
+    return printable(words or "")[:MOST_WORDS]

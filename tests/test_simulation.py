@@ -49,6 +49,21 @@ def test_the_summary_says_what_happened(small: RunResult) -> None:
     assert not small.already_finished
 
 
+@pytest.mark.parametrize("method", ["fedkt", "feddf", "fedavg", "local"])
+def test_as_many_epochs_of_clients_are_announced_as_there_are(
+    method: str, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    announced: dict[str, int] = {}
+    trained: list[str] = []
+    fedol.run(
+        out=tmp_path / "run",
+        on_stage=lambda name, epochs: announced.update({name: epochs}),
+        on_epoch=lambda epoch: trained.append(epoch.job.name),
+        **{**tiny, "method": method, "epochs": 2},
+    )
+    assert announced["clients"] == sum(name.startswith("client") for name in trained) > 0
+
+
 def test_the_numbers_are_those_of_the_stored_models(small: RunResult) -> None:
     test = load("digits").test
     mixture = fedol.Mixture()

@@ -16,7 +16,7 @@ from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Client, Lesson, seconds
 from fedol.federation.uploads import Uploads, knowledge_files
 from fedol.knowledge import Knowledge
-from fedol.methods.fedkt import load_labels, save_labels, students
+from fedol.methods.fedkt import load_labels, save_labels, students, trainings
 from fedol.methods.teacher import Teacher
 from fedol.robust.screening import Screening, screen
 from fedol.seeding import derive
@@ -33,6 +33,10 @@ class Predictions:
     def architecture(self, k: int) -> Architecture:
         """Client k's own choice."""
         return self.scenario.client(k)
+
+    def trainings(self, k: int) -> int:
+        """The one that predicts."""
+        return 1
 
     def client(self, k: int, lesson: Lesson | None = None) -> Process[Client]:
         """Learn the server's feedback, where there is any, then the private data; predict the public set."""
@@ -87,6 +91,10 @@ class Predictions:
 
 class Students(Predictions):
     """FedKT: a client sends the classes that its students predict. It has one round only."""
+
+    def trainings(self, k: int) -> int:
+        """Teachers and students."""
+        return trainings(len(self.scenario.shares[k]))
 
     def client(self, k: int, lesson: Lesson | None = None) -> Process[Client]:
         """Teachers on subsets of the private data, then students on the public set; the first one stays its model."""

@@ -50,6 +50,9 @@ class Scheme(Protocol):
     def architecture(self, k: int) -> Architecture:
         """Client k's model."""
 
+    def trainings(self, k: int) -> int:
+        """How many models client k trains in the first round."""
+
     def client(self, k: int, lesson: Lesson | None = None) -> Process[Client]:
         """Client k's part of a round."""
 

@@ -120,7 +120,7 @@ class Simulation:
     def train_clients(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> None:
         """Every client without an upload yet trains on its own share and sends what the method wants, once."""
         missing = [k for k in range(self.config.clients) if not self.folder.knowledge(k).exists()]
-        on_stage("clients", len(missing) * self.config.epochs)
+        on_stage("clients", sum(map(self.scheme.trainings, missing)) * self.config.epochs)
         failed = self._engine(self.scheme, missing, self.folder, on_epoch)
         if failed:
             raise FedolError(" ".join(failed))

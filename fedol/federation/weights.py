@@ -29,6 +29,10 @@ class Weights:
         """The same for everyone."""
         return self.scenario.architecture(self.scenario.config.parameter_model)
 
+    def trainings(self, k: int) -> int:
+        """The one that it sends."""
+        return 1
+
     def client(self, k: int, lesson: Lesson | None = None) -> Process[Client]:
         """Train the weights that everyone starts from on the private data."""
         here, architecture = self.scenario, self.architecture(k)

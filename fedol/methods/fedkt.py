@@ -60,11 +60,21 @@ def students(
     return taught, spent
 
 
+def trainings(samples: int, ensembles: Ensembles = Ensembles()) -> int:
+    """How many models a client with so many samples trains: for each partition its teachers and a student."""
+    return ensembles.partitions * (_teachers(samples, ensembles.subsets) + 1)
+
+
+def _teachers(samples: int, subsets: int) -> int:
+    """One per subset, or as many as leave each two samples to train on."""
+    return max(1, min(subsets, samples // 2))
+
+
 def _subsets(private: Job, part: int, count: int) -> Iterable[Tensor]:
-    """A random partition into ``count`` subsets, or as many as leave each two samples to train on."""
+    """A random partition, with a subset for each teacher."""
     generator = torch.Generator().manual_seed(derive(private.seed, "fedkt", part))
     order = torch.randperm(len(private.images), generator=generator)
-    return torch.tensor_split(order, max(1, min(count, len(order) // 2)))
+    return torch.tensor_split(order, _teachers(len(order), count))
 
 
 def _train(job: Job) -> Process[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from fedol.errors import FedolError
@@ -21,6 +22,7 @@ class BoardLog:
             raise FedolError("--tensorboard needs TensorBoard: pip install 'fedol[tensorboard]'.") from None
         self._make: Callable[[], Any] = partial(SummaryWriter, folder)
         self._writer: Any = None
+        self._lock = Lock()  # epochs are reported from the threads that train
 
     def __enter__(self) -> BoardLog:
         return self
@@ -44,6 +46,7 @@ class BoardLog:
             self._scalar("clients/test_accuracy", client["accuracy"], client["client"])
 
     def _scalar(self, name: str, value: float, step: int) -> None:
-        if self._writer is None:
-            self._writer = self._make()
+        with self._lock:
+            if self._writer is None:
+                self._writer = self._make()
         self._writer.add_scalar(name, value, step)

@@ -9,8 +9,11 @@ import pty
 import re
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from packaging.version import Version
 
 import fedol
 from fedol.cli import app, main
+from fedol.report.board import BoardLog
 
 ROOT = Path(fedol.__file__).parents[1]
 PLAIN = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
@@ -206,6 +210,28 @@ def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     (last,) = log.Scalars("server/test_accuracy")
     assert last.value == pytest.approx(summary["server"]["accuracy"])
     assert [json.loads(line)["stage"] for line in (out / "metrics.jsonl").read_text().splitlines()].count("client") == 2
+
+
+def test_threads_that_train_share_one_tensorboard_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[list[str]] = []
+
+    class Writer:
+        def __init__(self, folder: Path) -> None:
+            time.sleep(0.05)  # long enough for every thread to come by
+            written.append([])
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            written[-1].append(name)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
+    epochs = [SimpleNamespace(job=SimpleNamespace(name=f"client {k}"), epoch=1, loss=1.0) for k in range(8)]
+    with BoardLog(tmp_path) as board, ThreadPoolExecutor(8) as threads:
+        list(threads.map(board.epoch, epochs))
+    (names,) = written
+    assert sorted(names) == [f"loss/client {k}" for k in range(8)]
 
 
 def test_without_tensorboard_it_says_how_to_get_it(

@@ -6,7 +6,7 @@ import torch
 from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, find
-from fedol.methods.fedkt import Ensembles, load_labels, save_labels, students
+from fedol.methods.fedkt import Ensembles, load_labels, save_labels, students, trainings
 from fedol.methods.teacher import one_hot
 from fedol.server import Architecture
 from fedol.task import Task
@@ -90,6 +90,7 @@ def test_students_learn_the_majority_of_their_teachers():
 def test_a_small_client_has_as_many_teachers_as_leave_each_two_samples(count, subsets):
     seen, _ = jobs_of(private(count), Ensembles(1, 5), torch.zeros(4, 1, 4, 4, dtype=torch.uint8))
     assert len(seen) == subsets + 1 and min(len(j.images) for j in seen) >= 2
+    assert trainings(count, Ensembles(1, 5)) == len(seen)
 
 
 def test_a_failed_teacher_is_an_error():

@@ -13,7 +13,7 @@ from fedol.training import Recipe
 
 @dataclass(frozen=True)
 class ServerConfig(Settings):
-    """The defaults are the paper's."""
+    """The defaults are the paper's, except for the defence."""
 
     task: str  # its id
     server_model: ModelName = "resnet56"

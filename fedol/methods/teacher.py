@@ -82,7 +82,7 @@ Method = Callable[[Iterable[Knowledge], Distillation], Teacher]
 
 @dataclass(frozen=True)
 class Once:
-    """A teacher with one target for one iteration: every knowledge method but FedOL."""
+    """A teacher with one target for one iteration: every knowledge method that is not ``ITERATED``."""
 
     answer: Targets
     iterations: int = 1

@@ -1,4 +1,7 @@
-"""Fit models to (images, targets), one or many at once, and predict with them. The only training loop in the system."""
+"""Fit models to (images, targets), one or many at once, and predict with them.
+
+The only training loop in the system, but for that of ``fedol.privacy.training``.
+"""
 
 from __future__ import annotations
 

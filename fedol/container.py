@@ -77,9 +77,14 @@ def read_bounded(path: Path, limit: int | None = None, follow: bool = True) -> b
             data = file.read(min(limit, state.st_size) + 1)  # no more than is there or allowed, and one to see more
     except OSError as error:
         raise InputError(f"it cannot be read ({error.strerror})") from None
+    check_size(data, limit)
+    return data
+
+
+def check_size(data: bytes, limit: int) -> None:
+    """An error where a file has more bytes than it may."""
     if len(data) > limit:
         raise InputError(f"it has more than the {limit:,} bytes that are allowed")
-    return data
 
 
 def _body_size(tensors: dict[str, Any]) -> int:

@@ -117,12 +117,11 @@ def distillation(
     seed: int,
     device: torch.device,
     store: Store | None = None,
-    name: str = "server",
     start: nn.Module | None = None,
 ) -> Process[ServerModel]:
     """The same as a process for ``training.drive``, so that several servers can train side by side."""
     teacher = methods.find(settings.method)(knowledge, settings)
-    return (yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, name, start))
+    return (yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, start=start))
 
 
 def serve(

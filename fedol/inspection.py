@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedol.container import read_bounded
+from fedol.container import check_size
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.task import Task
@@ -19,11 +19,7 @@ BINS = 10
 
 def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
     """Size, codec, an entropy histogram, the predicted class mix and, with a task, whether it fits."""
-    try:
-        data = read_bounded(path)
-        knowledge, header = Knowledge.decode(data)
-    except InputError as error:
-        raise InputError(f"{path} is no knowledge file that can be read: {error}.") from None
+    knowledge, header, data = Knowledge.read(path)
     probs = knowledge.probabilities().double()
     entropy = shannon(probs).numpy()
     edges = np.linspace(0, np.log(header.classes), BINS + 1)
@@ -56,9 +52,8 @@ def _fits(data: bytes, task: Task | None) -> dict[str, Any] | None:
     """Whether the task admits it, and if not, why."""
     if task is None:
         return None
-    if len(data) > task.limit:
-        return {"task": task.id, "fits": False, "reason": f"it has more than the {task.limit:,} bytes that are allowed"}
     try:
+        check_size(data, task.limit)
         Knowledge.decode(data, task)
     except InputError as error:
         return {"task": task.id, "fits": False, "reason": str(error)}

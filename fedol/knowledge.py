@@ -107,6 +107,15 @@ class Knowledge:
         return cls(_normalised(log_probs), header.task, header.client, header.privacy), header
 
     @classmethod
+    def read(cls, path: Path) -> tuple[Knowledge, Header, bytes]:
+        """A file of whatever task, with all that it says and its bytes."""
+        try:
+            data = read_bounded(path)
+            return *cls.decode(data), data
+        except InputError as error:
+            raise InputError(f"{path} is no knowledge file that can be read: {error}.") from None
+
+    @classmethod
     def load(cls, path: str | Path, task: Task | None = None) -> Knowledge:
         """Read a file and check that it is one, and that ``task`` admits it."""
         try:

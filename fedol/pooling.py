@@ -129,10 +129,10 @@ class Pool:
         return self._logits / self._weight, self._standard / self._weight, self._mixture.mean()
 
 
-def balanced(scores: Tensor, prior: Tensor, steps: int = 15) -> Tensor:
+def balanced(scores: Tensor, prior: Tensor) -> Tensor:
     """scores + b with b such that the mean over samples of softmax(scores + b) is ``prior``: Sinkhorn's iteration."""
     offset = torch.zeros_like(prior)
-    for _ in range(steps):
+    for _ in range(15):
         offset += torch.log(prior / torch.softmax(scores + offset, 1).mean(0).clamp_min(TINY))
     return scores + offset
 

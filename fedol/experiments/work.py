@@ -15,6 +15,7 @@ from fedol.experiments.cells import CEILING, ENSEMBLE, Cell
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
 from fedol.methods import LOCAL, METHODS, trainings
+from fedol.methods.fedkt import Ensembles
 from fedol.server import Architecture
 
 TRAINING = 3  # forward passes per training step
@@ -35,7 +36,7 @@ def client_work(cell: Cell, scenario: Scenario) -> float:
     config = cell.config
     images = (len(scenario.dataset.train) - config.public - config.development) / config.clients  # on average
     if cell.method == "fedkt":  # s·t teachers on 1/t of the data each, then s students on the public set
-        images = 2 * (images + config.public)
+        images = Ensembles().partitions * (images + config.public)
     flops = sum(forward_flops(scheme.architecture(k)) for k in range(config.clients))
     return TRAINING * flops * images * config.epochs
 

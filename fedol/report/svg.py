@@ -16,10 +16,10 @@ def tag(name: str, *children: str, **attributes: object) -> Markup:
     return Markup(f"<{name}{words}>{Markup('').join(children)}</{name}>")
 
 
-def drawing(width: float, height: float, title: str, *children: str, class_: str = "chart") -> Markup:
+def drawing(width: float, height: float, title: str, *children: str) -> Markup:
     """A drawing that scales with its place and says in words what it shows."""
     box = f"0 0 {_short(width)} {_short(height)}"
-    return tag("svg", *children, viewBox=box, role="img", aria_label=title, class_=class_)
+    return tag("svg", *children, viewBox=box, role="img", aria_label=title, class_="chart")
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", class_: str = "") -> Markup:

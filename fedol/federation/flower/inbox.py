@@ -8,7 +8,7 @@ from pathlib import Path
 from flwr.serverapp import Grid
 
 from fedol.admission import Header
-from fedol.container import Container
+from fedol.container import Container, check_size
 from fedol.errors import InputError
 from fedol.federation.flower.exchange import FOREVER, Exchange
 from fedol.federation.nodes import Nodes
@@ -68,8 +68,7 @@ class GridInbox:
 
     def _check(self, data: bytes, node: int, task: Task) -> None:
         """What only the network knows: the size before anything is read, and who is registered under the node's key."""
-        if len(data) > task.limit:
-            raise InputError(f"it has more than the {task.limit:,} bytes that are allowed")
+        check_size(data, task.limit)
         client, registered = Header.from_json(Container.unpack(data).header).client, self._exchange.nodes.get(node)
         if registered and client != registered:
             raise InputError(f"the node is registered as '{registered}', but its file is in the name of '{client}'")

@@ -74,10 +74,20 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]
     write_atomically(path, safetensors.torch.save(plain, {"fedol": json.dumps(header)}))
 
 
+def read_header(path: Path) -> dict[str, Any]:
+    """The JSON header that ``write_tensors`` wrote, where the file is ``intact``; without reading its tensors."""
+    with safe_open(path, framework="pt") as file:
+        return _header(file.metadata())
+
+
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what ``write_tensors`` wrote, where the file is ``intact``."""
     with safe_open(path, framework="pt") as file:
-        metadata = file.metadata() or {}
-        if "fedol" not in metadata:
-            raise InputError("it was not written by FedOL")
-        return {name: file.get_tensor(name) for name in file.keys()}, json.loads(metadata["fedol"])  # noqa: SIM118
+        return {name: file.get_tensor(name) for name in file.keys()}, _header(file.metadata())  # noqa: SIM118
+
+
+def _header(metadata: dict[str, str] | None) -> dict[str, Any]:
+    if "fedol" not in (metadata or {}):
+        raise InputError("it was not written by FedOL")
+    header: dict[str, Any] = json.loads((metadata or {})["fedol"])
+    return header

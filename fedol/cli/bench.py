@@ -183,11 +183,12 @@ def cost(
     from fedol.report.progress import LiveProgress
 
     folder = BenchFolder(out)
-    folder.open()
     with LiveProgress(quiet=as_json):
         config = configure(preset, overrides=given(options))
         data = load(config.dataset, config.data_dir)
-        table = compute(Scenario(identified(config, data), data), folder)
+        scenario = Scenario(identified(config, data), data)
+        folder.open()
+        table = compute(scenario, folder)
     if as_json:
         print(json.dumps(table, indent=1))
     else:

@@ -41,7 +41,7 @@ def run(
         if as_json:
             print(json.dumps(missing, indent=1))
         else:
-            Console().print(plan_table(missing))
+            Console().print(plan_table(missing) if missing else "Nothing is left to compute.")
         return
     with BenchProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
         summary = work.run(progress, time_limit, side_by_side)

@@ -41,19 +41,20 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
     """One row per method of the one-round table that has clients, with what the folder has measured; kept in it."""
     cells = {method: Cell.of(method, scenario.config) for method in ONE_ROUND if method not in CONTROLS}
     (partition, seed), finished = _finished(cells, folder)
+    heard = {cells[method].clients: result for method, result in finished.items()}  # of one place: as good as any
     rows = []
     for method, cell in watched(list(cells.items()), "methods"):
-        result = finished.get(method, {})
-        row: dict[str, Any] = {"method": method, **_traffic(cell, scenario, result)}
+        result, clients = finished.get(method, {}), heard.get(cell.clients, {})
+        row: dict[str, Any] = {"method": method, **_traffic(cell, scenario, clients)}
         row["client_flops"] = work.client_work(cell, scenario) / cell.config.clients
         feedback = work.feedback_work(cell, scenario) / cell.config.clients
         row["client_flops_later"] = row["client_flops"] + feedback if method in ROUNDS else None
         row["server_flops"] = work.server_work(cell, scenario)
-        row["client_seconds"] = _mean(result, "seconds")
+        row["client_seconds"] = _mean(clients, "seconds")
         # Of the trainings themselves: a cell that was resumed knows no more than the time since.
         trained = [record["seconds"] for record in result.get("history", [])]
         row["server_seconds"] = sum(trained) if trained else result.get("seconds")
-        row["seconds_on"] = result.get("device")  # where the cell was computed, not where this table is
+        row["seconds_on"] = clients.get("device")  # where the cell was computed, not where this table is
         row["paper_mb"] = printed(scenario.config.dataset, method)
         rows.append(row)
     remarks = [explanation()] if scenario.config.dataset == paper.DATASET else []
@@ -101,11 +102,11 @@ def explanation() -> str:
     return EXPLANATION.format(knowledge=5000 * 10 * 8 / MIB, parameters=parameters, weights=parameters * 4 / MIB)
 
 
-def _traffic(cell: Cell, scenario: Scenario, result: dict[str, Any]) -> dict[str, Any]:
-    """Bytes per client and round; the public images, which everyone holds beforehand, are not counted."""
+def _traffic(cell: Cell, scenario: Scenario, clients: dict[str, Any]) -> dict[str, Any]:
+    """Bytes per client and round, of these clients if any; the public images, which everyone has, are not counted."""
     if cell.method == LOCAL:
         return {"up_bytes": 0, "down_bytes_first": 0, "down_bytes_later": None, "measured": True}
-    sent = _mean(result, "upload_bytes")
+    sent = _mean(clients, "upload_bytes")
     up = _encoded(cell, scenario) if sent is None else sent
     weights = cell.method in PARAMETER_METHODS
     # Weights come down before every round; predictions come back from the second on, where there is one.

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedol.experiments import summary
 from fedol.experiments.sheets import Sheet, settings_in_words
-from fedol.methods import title
+from fedol.methods import LOCAL, title
 
 
 def _big(value: float) -> str:
@@ -49,7 +49,7 @@ def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
         "Per client and round; 1 MB is 10⁶ bytes, 1 MiB 2²⁰. Later is a round after the first, where there are more: a "
         f"knowledge method's clients then also train {summary.FEEDBACK_EPOCHS} epochs on the server's predictions for "
         "the public images (FedHKT-style: for those where it agrees with its teacher, so at most that). Uploads are "
-        + ("measured files" if all(row["measured"] for row in table["rows"]) else "files as they would be sent")
+        + _sent(table["rows"])
         + "; the public images, which everyone holds beforehand, are not counted. Training costs three forward passes "
         "a sample. "
         + (f"Seconds are those of trainings side by side on {where}, not what each takes alone. " if where else "")
@@ -57,3 +57,12 @@ def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
     )
     heads = ["", *(head for head, _, _ in columns)]
     return Sheet(f"cost-{number}", f"Cost: {settings_in_words(table['settings'])}", heads, rows, note.strip())
+
+
+def _sent(rows: list[dict[str, Any]]) -> str:
+    """Where the sizes of the uploads come from."""
+    sending = [row for row in rows if row["method"] != LOCAL]
+    made = [title(row["method"]) for row in sending if not row["measured"]]
+    if not made:
+        return "measured files"
+    return "files as they would be sent" + (f" in {', '.join(made)}, else measured" if len(made) < len(sending) else "")

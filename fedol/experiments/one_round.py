@@ -23,6 +23,7 @@ from fedol.server import ServerModel, load
 from fedol.training import OnEpoch, Process, drive
 
 Result = dict[str, Any]
+RECORD = ("client", "samples", "accuracy", "upload_bytes", "seconds")  # what is known about a client
 
 
 def missing_clients(cells: Sequence[Cell], folder: BenchFolder) -> list[tuple[Cell, int]]:
@@ -123,7 +124,7 @@ def _clients(cell: Cell, folder: BenchFolder) -> Result:
     records = []
     for path in (folder.record(cell.clients, k) for k in range(cell.config.clients)):
         record = read_json(path)
-        if not isinstance(record, dict) or "accuracy" not in record:
+        if not (isinstance(record, dict) and all(isinstance(record.get(name), int | float) for name in RECORD)):
             raise FedolError(f"{path} is no record of a client.")
         records.append(record)
     return {"clients": records}

@@ -11,6 +11,7 @@ from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
 from fedol.experiments.summary import label
 from fedol.federation.scenario import Scenario
+from fedol.methods import trainings
 from fedol.watching import watched
 
 
@@ -72,6 +73,9 @@ def plan(cells: list[Cell], scenario: Scenario, folder: BenchFolder) -> Plan:
 
 def _work(cell: Cell, scenario: Scenario, folder: BenchFolder) -> float:
     """FLOPs of a cell's servers, and of its clients in the rounds after the first; less what is finished."""
-    finished = max((int(path.parent.name) for path in folder.rounds(cell).glob("*/history.json")), default=0)
+    finished = folder.last_round(cell)
     later = work.client_work(cell, scenario) + work.feedback_work(cell, scenario)
-    return work.server_work(cell, scenario) * (cell.rounds - finished) + later * (cell.rounds - max(1, finished))
+    iterations = trainings(cell.method, cell.config.iterations)
+    begun = folder.iterations(cell) / iterations if cell.rounds == 1 else 0.0
+    server = work.server_work(cell, scenario) * max(0.0, cell.rounds - finished - begun)
+    return server + later * (cell.rounds - max(1, finished))

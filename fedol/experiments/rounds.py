@@ -38,11 +38,11 @@ class Course:
         self.cell, self._folder = cell, folder
         self._scheme = schemes.of(scenario.under(cell.config))
         self._scenario = self._scheme.scenario
-        finished = folder.rounds(cell).glob("*/history.json")
-        last = max(finished, key=lambda path: int(path.parent.name), default=None)
-        self.history: list[Result] = read_json(last) if last else []
+        last = folder.last_round(cell)
+        kept = folder.rounds(cell) / f"{last:02d}" / "history.json"
+        self.history: list[Result] = read_json(kept) if last else []
         if not isinstance(self.history, list):
-            raise FedolError(f"{last} is no history of rounds.")
+            raise FedolError(f"{kept} is no history of rounds.")
 
     @property
     def round(self) -> int:

@@ -56,6 +56,8 @@ class Bench:
         ``side_by_side``: how many groups train at once. More keep a GPU busier, and more is lost when it is cut off.
         Several processes may work in one folder: each takes groups that no other has begun.
         """
+        if time_limit is not None and not time_limit >= 0:
+            raise InputError(f"The time limit must be at least 0 seconds, but is {time_limit:g}.")
         if side_by_side < 1:
             raise InputError(f"At least one group must train at a time, but side by side are {side_by_side}.")
         commit()  # of the code that runs, not of what is checked out when a cell is written
@@ -131,7 +133,19 @@ class Bench:
 
     def _run(self, batch: list[Plan], progress: Progress) -> list[str]:
         """Some groups. What fails is returned and stops nothing else."""
-        started = time.monotonic()
+        started, before, predicted = time.monotonic(), progress.done, 0.0
+        try:
+            errors = self._train(batch, progress)
+            predicted = 0.0 if errors else sum(group.predictions for group in batch)
+            return errors
+        finally:  # also when the time is over: the next start then takes on no more than it can
+            widths = {cell.config.width for group in batch for cell in group.cells}
+            if len(widths) == 1:
+                work, elapsed = progress.done - before + predicted, time.monotonic() - started
+                self.folder.time(batch[0].cells[0].hash, device_name(self.device), widths.pop(), work, elapsed)
+
+    def _train(self, batch: list[Plan], progress: Progress) -> list[str]:
+        """Clients, then servers, then rounds; each cell is kept as it is finished."""
         groups = [(group.cells, Scenario(group.cells[0].config, self._scenario.dataset)) for group in batch]
         failed = one_round.train_clients(groups, self.folder, progress.epoch)
         ready = [(cell, scenario) for cells, scenario in groups for cell in cells if cell.clients not in failed]
@@ -142,19 +156,19 @@ class Bench:
         for results in (done, rounds.run(several, self.folder, progress.epoch, progress.deadline)):
             for cell, result in results:
                 if isinstance(result, FedolError):
-                    errors.append(f"{label(cell.settings)}: {result}{self._cure(result)}")
+                    errors.append(f"{label(cell.settings)}: {result}{self._cure(cell, result)}")
                 else:
                     self._finish(cell, result, progress)
-        widths = {cell.config.width for cell, _ in ready}
-        if not errors and len(widths) == 1 and all(self.folder.finished(cell) for cell, _ in ready):
-            total, elapsed = sum(group.total for group in batch), time.monotonic() - started
-            self.folder.time(batch[0].cells[0].hash, device_name(self.device), widths.pop(), total, elapsed)
         return errors
 
-    def _cure(self, error: FedolError) -> str:
+    def _cure(self, cell: Cell, error: FedolError) -> str:
         """What helps where a file that we keep is damaged, unless the error says it (of a full disk, for instance)."""
-        said, kept = str(error), (str(self.folder.path / name) for name in ("clients", "servers", "rounds"))
-        damaged = any(path in said for path in kept) and "same command" not in said
+        said = str(error)
+        if "same command" in said:
+            return ""
+        if str(self.folder.rounds(cell)) in said:  # a round is made of the one before, whose files are gone
+            return f" Remove the folder {self.folder.rounds(cell)}, and the same command begins its rounds again."
+        damaged = any(str(self.folder.path / name) in said for name in ("clients", "servers"))
         return " Remove that file, and the same command makes it again." if damaged else ""
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:

@@ -56,14 +56,13 @@ def over_fedol(table: dict[str, Any], number: int) -> Sheet:
     return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note)
 
 
-def _over_seeds(entries: list[dict[str, Any]], spread: bool = True) -> tuple[bool, str]:
-    """Whether the numbers of seeds differ, and in words what the entries are, shown with their spread or without."""
+def _over_seeds(entries: list[dict[str, Any]]) -> tuple[bool, str]:
+    """Whether the numbers of seeds differ, and in words what the entries are."""
     counts = {entry["n"] for entry in entries}
     if counts == {1}:
         return False, "n = 1 seed"
-    what, where = ("mean ± standard deviation", " (no ± where n = 1)") if spread else ("mean", "")
-    several = f"n seeds{where}" if len(counts) > 1 else f"n = {next(iter(counts))} seeds"
-    return len(counts) > 1, f"{what} over {several}"
+    several = "n seeds (no ± where n = 1)" if len(counts) > 1 else f"n = {next(iter(counts))} seeds"
+    return len(counts) > 1, f"mean ± standard deviation over {several}"
 
 
 def one_round(table: dict[str, Any], number: int) -> Sheet:
@@ -97,11 +96,12 @@ def rounds(panel: dict[str, Any], number: int) -> Sheet:
     """Every baseline round by round, and when it passes FedOL."""
     length = max(len(line["rounds"]) for line in panel["lines"])
     columns = ["", *(str(n) for n in range(1, length + 1)), "passes FedOL in round"]
-    count, over = _over_seeds([point for line in panel["lines"] for point in line["rounds"]], spread=False)
-    rows = []
+    fedol = [panel["fedol"]] if panel["fedol"] else []
+    count, over = _over_seeds([*(point for line in panel["lines"] for point in line["rounds"]), *fedol])
+    rows = [["FedOL, its one round", _spread(level, count), *[""] * length] for level in fedol]
     for line in panel["lines"]:
         name = line["label"] + (f" (n = {line['rounds'][0]['n']})" if count else "")
-        ours = [f"{100 * point['mean']:.1f}" for point in line["rounds"]]
+        ours = [_spread(point, count=False) for point in line["rounds"]]
         passes = str(line["passes_fedol"] or "never") if panel["fedol"] else ""
         rows.append([name, *ours, *[""] * (length - len(ours)), passes])
         if line["paper"]:
@@ -109,14 +109,14 @@ def rounds(panel: dict[str, Any], number: int) -> Sheet:
             their = panel["paper_fedol"]
             passes = str(curves.first_above(line["paper"], their) or "never") if their else ""
             rows.append([f"{title(line['method'])}, paper", *curve, *[""] * (length - len(curve)), passes])
-    level = f"FedOL after its one round: {_spread(panel['fedol'])} %" if panel["fedol"] else "FedOL: not run"
-    theirs = f", in the paper {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else "."
+    level = "" if fedol else " FedOL: not run."
+    theirs = f" FedOL's one round in the paper: {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else ""
     return Sheet(
         f"rounds-{number}",
         f"Rounds: {panel['partition']}, {settings_in_words(panel['settings'])}",
         columns,
         rows,
-        f"{measure(panel['settings'])} in %, {over}. {level}{theirs}",
+        f"{measure(panel['settings'])} in %, {over}.{level}{theirs}",
     )
 
 
@@ -129,11 +129,11 @@ def settings_in_words(settings: dict[str, Any]) -> str:
     """What all cells of a table share."""
     clients, epochs = settings["clients"], settings["epochs"]  # None where a ceiling stands alone
     words = [f"{settings['dataset']}, width {settings['width']}"]
-    words += [] if clients is None else [f"{clients} clients"]
+    words += [] if clients is None else [f"{clients} client{'s' if clients != 1 else ''}"]
     words += [f"{settings['public']:,} public samples"]
     words += [] if epochs is None else [f"{epochs} epoch{'s' if epochs != 1 else ''}"]
     words += ["flips and crops"] if settings.get("augment") else []
-    words += [str(settings["optimiser"]).upper()] if settings.get("optimiser") else []
+    words += [str(settings["optimiser"]).upper()] if settings.get("optimiser", "adam") not in (None, "adam") else []
     schedule = settings.get("schedule") or "constant"
     words += [] if schedule == "constant" else [f"{schedule} schedule"]
     words += [] if settings["lr"] == Recipe.lr else [f"learning rate {settings['lr']:g}"]

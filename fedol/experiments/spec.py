@@ -29,7 +29,9 @@ T = TypeVar("T")
 KINDS = ("one-round", "rounds")
 PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # the paper's, of a hundred classes
 DATA = ("dataset", "data_dir", "public", "clients", "development", "partition", "seed", "device")  # all variants share
+ROUNDS_ONLY = ("rounds", "feedback_epochs", "feedback")
 INSTEAD = {"partition": "partitions", "method": "methods", "seed": "seeds"}
+MOST_SEEDS = 1000  # a larger number is a seed, not how many
 JSON = {dict: "a JSON object", list: "a list", int: "a whole number", bool: "true or false"}
 
 
@@ -60,7 +62,9 @@ class Spec:
         known = ("variants", "partitions", "methods", "seeds", "rounds", "feedback_epochs", "feedback", "equal_compute")
         for name in values:
             if name not in known:
-                raise unknown("entry of a benchmark", name, known)
+                raise unknown("entry of a benchmark", name, ("kind", "preset", "settings", *known))
+            if kind != "rounds" and name in ROUNDS_ONLY:
+                raise InputError(f"'{name}' belongs to a benchmark of the kind 'rounds', and this one is '{kind}'.")
         equal = _of(bool, values.get("equal_compute", False), "equal_compute")
         for name, instead in INSTEAD.items():
             if name in settings:
@@ -174,9 +178,12 @@ def _seeds(wanted: Any) -> list[int]:
     try:
         if isinstance(several, list | tuple):
             return list(dict.fromkeys(map(_whole, several)))
-        return list(range(_whole(several)))
+        count = _whole(several)
     except ValueError:
         raise InputError(f"seeds must be a number, or numbers with commas, not {wanted!r}.") from None
+    if count > MOST_SEEDS:
+        raise InputError(f"{count} would be as many seeds; to name this one, write '{count},'.")
+    return list(range(count))
 
 
 def _whole(value: Any) -> int:

@@ -20,11 +20,12 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from fedol.errors import FedolError
-from fedol.experiments.cells import Cell
-from fedol.files import read_json, write_json
+from fedol.experiments.cells import Cell, digest
+from fedol.files import intact, read_header, read_json, write_json
 from fedol.locks import Taken, hold
 from fedol.watching import watched
 
+RESULT = {"hash": str, "method": str, "settings": dict, "seed": int, "accuracy": int | float}  # what every cell has
 ELSEWHERE = "move it out of this folder"  # what helps where a file is no result
 
 
@@ -88,6 +89,17 @@ class BenchFolder:
         """A cell of several rounds under way: one folder per round."""
         return self.path / "rounds" / cell.hash
 
+    def last_round(self, cell: Cell) -> int:
+        """The last round that is finished, of a cell of several under way; 0 before the first."""
+        finished = [path.parent.name for path in self.rounds(cell).glob("*/history.json")]
+        return max((int(name) for name in finished if name.isdecimal()), default=0)
+
+    def iterations(self, cell: Cell) -> int:
+        """How many iterations the server of a cell under way has finished."""
+        with suppress(FedolError), intact(self.server(cell), ELSEWHERE):
+            return len(read_header(self.server(cell))["history"])
+        return 0
+
     def forget(self, cell: Cell) -> None:
         """Drop what only served to continue a cell that is finished now."""
         self.server(cell).unlink(missing_ok=True)
@@ -100,13 +112,18 @@ class BenchFolder:
 
     def _result(self, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = read_json(path, ELSEWHERE)
-        whole = isinstance(found, dict) and {"hash", "method", "settings", "seed", "accuracy"} <= found.keys()
-        if not (whole and isinstance(found["settings"], dict) and isinstance(found["settings"].get("method"), str)):
+        whole = isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in RESULT.items())
+        if not (whole and isinstance(found["settings"].get("method"), str)):
             raise FedolError(f"{path} is no result of a benchmark; {ELSEWHERE}.")
+        # A copy under another name would count as a further seed, and one over another's as that one's result.
+        if not path.stem == found["hash"] == digest(found["settings"]):
+            raise FedolError(f"{path} is not named as the result in it, {digest(found['settings'])}; {ELSEWHERE}.")
         return found
 
     def time(self, name: str, device: str, width: int, work: float, seconds: float) -> None:
-        """Remember how long something took."""
+        """Remember how long something took; nothing of what was hardly any work."""
+        if work <= 0:
+            return
         entry = {"device": device, "width": width, "work": work, "seconds": seconds}
         write_json(self.path / "timing" / f"{name}.json", entry)
 
@@ -118,4 +135,4 @@ class BenchFolder:
                 time = read_json(path)
                 if (time["device"], time["width"]) == (device, width):
                     work, seconds = work + time["work"], seconds + time["seconds"]
-        return work / seconds if seconds else None
+        return work / seconds if work and seconds else None

@@ -54,7 +54,8 @@ def plan_table(plans: list[dict[str, Any]]) -> Table:
     flops = sum(plan["flops"] for plan in plans)
     # A few batches of the server tell little about small clients, or many models side by side.
     roughly = "about" if all(plan["timed"] for plan in plans) else "by a first measurement"
-    table = Table(title=f"{len(plans)} groups to compute, {flops:.2g} FLOPs, {roughly} {clock(seconds)} on this device")
+    groups = f"{len(plans)} group{'s' if len(plans) != 1 else ''}"
+    table = Table(title=f"{groups} to compute, {flops:.2g} FLOPs, {roughly} {clock(seconds)} on this device")
     for heading in ("partition", "seed", "clients", "methods", "about"):
         table.add_column(heading, justify="right" if heading in ("seed", "clients", "about") else "left")
     for plan in plans:

@@ -59,6 +59,15 @@ def test_a_dry_run_computes_nothing(tmp_path):
     ]
     assert all(plan["seconds"] > 0 for plan in plans) and not (tmp_path / "out").exists()
     assert "2 groups to compute" in bench("one-round", *TINY, *words)
+    done = ("--partitions", "iid", "--methods", "feddf", "--out", tmp_path / "done")
+    assert "1 group to compute" in bench("one-round", *TINY, *done, "--dry-run")
+    bench("one-round", *TINY, *done, "--quiet")
+    assert "Nothing is left to compute." in bench("one-round", *TINY, *done, "--dry-run")
+
+
+def test_a_wrong_name_leaves_no_folder(tmp_path):
+    bench("cost", "--preset", "quick", "--dataset", "nope", "--out", tmp_path / "out", code=2)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_written_benchmark_is_what_the_worker_reads(tmp_path, capsys):

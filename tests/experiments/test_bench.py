@@ -20,10 +20,11 @@ import torch
 from fedol.data import load
 from fedol.errors import FedolError
 from fedol.experiments import rounds as rounds_module
-from fedol.experiments.cells import ONE_ROUND, ROUNDS
+from fedol.experiments import work
+from fedol.experiments.cells import ONE_ROUND, ROUNDS, digest
 from fedol.experiments.cost import cost, explanation, printed
 from fedol.experiments.cost_sheet import cost_sheet
-from fedol.experiments.progress import Progress, clock
+from fedol.experiments.progress import OutOfTime, Progress, clock
 from fedol.experiments.report import collect, sheets, write
 from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
@@ -454,20 +455,98 @@ def test_a_damaged_history_of_rounds_is_named(tmp_path):
     wanted = Spec.from_json({**SMOKE, "kind": "rounds", "rounds": 3, "feedback_epochs": 1, "methods": "feddf,mine"})
     bench = Bench(wanted, tmp_path)
     path = bench.folder.rounds(wanted.cells()[0]) / "01" / "history.json"
-    for content, words in (("{}", "is no history of rounds. Remove that file"), ("{", "). Remove that file")):
+    cure = f"Remove the folder {path.parents[1]}, and the same command begins its rounds again."
+    for content, words in (("{}", "is no history of rounds. "), ("{", "). ")):
         write_json(path, {})
         path.write_text(content)
         (failure,) = bench.run(Silent())["failed"]
-        assert failure.startswith("FedDF") and f"{path}" in failure and words in failure
+        assert failure.startswith("FedDF") and f"{path}" in failure and failure.endswith(words + cure)
         assert failure.lower().count("remove") == 1
+
+
+@pytest.mark.parametrize("damaged", ["server.safetensors", "01.fedol", "02.safetensors"])
+def test_what_is_said_of_a_damaged_round_helps(damaged, tmp_path):
+    wanted = {"kind": "rounds", "rounds": 3, "feedback_epochs": 1, "methods": "feddf"}
+    whole = Bench(Spec.from_json({**SMOKE, **wanted}), tmp_path / "whole")
+    whole.run(Silent())
+    bench = Bench(Spec.from_json({**SMOKE, **wanted}), tmp_path / "cut")
+    (cell,) = bench.spec.cells()
+    killed = []
+
+    class Killed(Silent):
+        def epoch(self, epoch):
+            if bench.folder.last_round(cell) == 2:
+                killed.append(epoch)
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(Killed())
+    (bench.folder.rounds(cell) / "03 (2)").mkdir()  # a copy that somebody made is no round
+    write_json(bench.folder.rounds(cell) / "03 (2)" / "history.json", [])
+    (bench.folder.rounds(cell) / "02" / damaged).write_bytes(b"")
+    (failure,) = bench.run(Silent())["failed"]
+    assert failure.endswith(
+        f"Remove the folder {bench.folder.rounds(cell)}, and the same command begins its rounds again."
+    )
+    shutil.rmtree(bench.folder.rounds(cell))
+    assert bench.run(Silent())["failed"] == []
+    first, second = (results(folder)["feddf", 3]["history"] for folder in (tmp_path / "whole", tmp_path / "cut"))
+    assert killed and first == second
+
+
+def test_a_copy_of_a_cell_is_no_further_seed(tmp_path):
+    run(tmp_path, methods="local,feddf")
+    first, second = sorted((tmp_path / "cells").iterdir())
+    copy = first.with_name(f"{first.stem} (1).json")  # as "keep both" names it
+    shutil.copy(first, copy)
+    with pytest.raises(FedolError, match=rf"\(1\).json is not named as the result in it, {first.stem}; move it out"):
+        report(tmp_path)
+    copy.unlink()
+    before = json.loads(second.read_text())["method"]
+    shutil.copy(first, second)  # over another's, which is then computed again
+    assert run(tmp_path, methods="local,feddf")["finished"] == 2
+    assert json.loads(second.read_text())["method"] == before
+
+
+def test_a_start_out_of_time_knows_how_fast_it_went(tmp_path):
+    class Slow(Silent):
+        def epoch(self, epoch):
+            super().epoch(epoch)
+            if self.done > 0.5 * self.total:
+                raise OutOfTime
+
+    bench = Bench(Spec.from_json({**SMOKE, "methods": "feddf,mine"}), tmp_path)
+    progress = Slow()
+    assert bench.run(progress)["finished"] < 2
+    (timing,) = (json.loads(path.read_text()) for path in (tmp_path / "timing").iterdir())
+    assert timing["work"] == progress.done > 0 and bench.estimates()[0]["timed"]
+
+
+def test_iterations_that_are_finished_are_no_work_to_come(tmp_path):
+    wanted = Spec.from_json({**SMOKE, "settings": {**TINY, "iterations": 4}, "methods": "fedol"})
+    bench = Bench(wanted, tmp_path)
+    (before,) = bench.plans()
+
+    class Killed(Silent):
+        def epoch(self, epoch):
+            if bench.folder.iterations(bench.spec.cells()[0]) == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(Killed())
+    (after,) = bench.plans()
+    server = work.server_work(bench.spec.cells()[0], bench._scenario)
+    assert after.clients == 0 and after.work == pytest.approx(server / 4) and after.work < before.work
+    assert list((tmp_path / "timing").glob("*")) == []  # of no work nothing is kept
 
 
 def test_a_damaged_record_is_named(tmp_path):
     run(tmp_path, methods="local")
     (record, *_) = sorted(tmp_path.glob("clients/*/*.json"))
-    record.write_text("[]")
-    (failure,) = run(tmp_path, methods="feddf")["failed"]
-    assert f"{record} is no record of a client. Remove that file" in failure
+    for content in ("[]", '{"accuracy": 0.5}', json.dumps({**json.loads(record.read_text()), "accuracy": "x"})):
+        record.write_text(content)
+        (failure,) = run(tmp_path, methods="feddf")["failed"]
+        assert f"{record} is no record of a client. Remove that file" in failure
 
 
 def test_rounds_go_on_after_the_hundredth(tmp_path):
@@ -504,7 +583,8 @@ def test_a_development_table_says_so_and_has_no_paper_beside_it(tmp_path):
         result = json.loads(cell.read_text())
         result["settings"] |= {"dataset": "cifar100", "partition": "classes:20", "development": held_out}
         result["settings"] |= {"client_models": ["resnet11", "resnet20"], "server_model": "resnet56"}
-        cell.write_text(json.dumps(result))
+        cell.unlink()
+        cell = rewritten(tmp_path, result)
         (sheet,) = report(tmp_path)[0]
         assert sheet.note.startswith(measure) and len(sheet.columns) == columns
         assert sheet.title.endswith("1 epoch, flips and crops, SGD, cosine schedule, batches of 32")
@@ -603,12 +683,31 @@ def test_cost_takes_what_was_measured_with_another_partition_and_seed(smoke, tmp
     assert all(row["measured"] for row in other)
     moved = results(out)["feddf", 1]  # of another partition there is one cell only: all are taken from the first
     moved["settings"]["partition"], moved["clients"] = "iid", [{"seconds": 1e9, "upload_bytes": 1}]
-    write_json(out / "cells" / "moved.json", moved)
+    rewritten(out, moved)
     table = cost(Scenario(replace(config, partition="iid")), BenchFolder(out))
     assert [row["up_bytes"] for row in table["rows"]] == [row["up_bytes"] for row in asked]
     assert table["explanation"].startswith("Measured with dirichlet:0.5, seed 0.")
     longer = cost(Scenario(replace(config, epochs=2)), BenchFolder(out))["rows"]
     assert not any(row["measured"] for row in longer if row["method"] != "local")
+
+
+def test_cost_knows_the_clients_that_methods_share(tmp_path):
+    run(tmp_path, methods="feddf")
+    scenario = Scenario(Spec.from_json({**SMOKE, "methods": "feddf"}).cells()[0].config)
+    table = cost(scenario, BenchFolder(tmp_path))
+    rows = {row["method"]: row for row in table["rows"]}
+    for name in ("up_bytes", "client_seconds", "seconds_on"):
+        assert rows["mine"][name] == rows["fedol"][name] == rows["feddf"][name] is not None
+    assert rows["mine"]["server_seconds"] is None and not rows["fedkt"]["measured"]
+    sheet = cost_sheet({**table, "settings": {**table["settings"], "clients": 1}}, 1)
+    assert "Uploads are files as they would be sent in FedAvg, " in sheet.note and "FedKT, else measured;" in sheet.note
+    assert "1 client, 60 public samples, 1 epoch, batches" in sheet.title  # and no word of the usual optimiser
+
+
+def test_a_time_limit_is_a_number_of_seconds(tmp_path):
+    for limit in (float("nan"), -1):
+        with pytest.raises(FedolError, match="time limit must be at least 0 seconds"):
+            run(tmp_path, methods="local", time_limit=limit)
 
 
 def test_cost_without_any_cell_is_the_size_of_the_files_it_would_send(smoke, tmp_path):
@@ -708,6 +807,13 @@ def test_a_report_leaves_no_table_of_the_one_before(smoke, tmp_path):
     assert left == {"report.md", "report.json", "one-round-1.csv", "notes.csv"}
 
 
+def rewritten(folder, result):
+    """A cell with other settings, under their name."""
+    result["hash"] = digest(result["settings"])
+    write_json(folder / "cells" / f"{result['hash']}.json", result)
+    return folder / "cells" / f"{result['hash']}.json"
+
+
 def test_a_report_of_nothing_is_an_error(tmp_path):
     with pytest.raises(FedolError, match="no finished cell"):
         report(tmp_path)
@@ -730,12 +836,24 @@ SETTINGS = {"dataset": "digits", "width": 4, "public": 60, "batch_size": 32, "lr
     ],
 )
 def test_a_cell_from_which_no_table_can_be_made_is_named(settings, cause, tmp_path):
-    whole = {"hash": "a", "method": "local", "settings": {**SETTINGS, "method": "local", "partition": "iid"}, "seed": 0}
-    write_json(tmp_path / "cells" / "a.json", {**whole, "accuracy": 0.5})
+    whole = {"method": "local", "settings": {**SETTINGS, "method": "local", "partition": "iid"}, "seed": 0}
+    rewritten(tmp_path, {**whole, "accuracy": 0.5})
     assert report(tmp_path)[0][0].rows == [["Local", "50.0"]]
-    write_json(tmp_path / "cells" / "b.json", {**whole, "accuracy": 0.5, "settings": settings})
-    with pytest.raises(FedolError, match=rf"b\.json is (no result of a benchmark|damaged){cause}; move it out"):
+    bad = rewritten(tmp_path, {**whole, "accuracy": 0.5, "settings": settings})
+    with pytest.raises(FedolError, match=rf"{bad.name} is (no result of a benchmark|damaged){cause}; move it out"):
         report(tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"accuracy": "high"}, {"accuracy": None}, {"seed": "zero"}, {"method": 3}])
+def test_a_cell_with_values_of_another_kind_is_computed_again(change, tmp_path):
+    run(tmp_path, methods="local")
+    (cell,) = (tmp_path / "cells").iterdir()
+    whole = json.loads(cell.read_text())
+    write_json(cell, {**whole, **change})
+    with pytest.raises(FedolError, match="is no result of a benchmark; move it out"):
+        report(tmp_path)
+    run(tmp_path, methods="local")
+    assert json.loads(cell.read_text())["accuracy"] == whole["accuracy"]
 
 
 def test_a_cost_table_from_which_none_can_be_made_is_named(tmp_path):

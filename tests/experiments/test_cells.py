@@ -278,7 +278,9 @@ def test_rounds_have_fedol_as_one_round():
         ({"kind": "one-round", "partitions": "dirichlet"}, "did you mean"),
         ({"kind": "one-round", "seeds": "x"}, "seeds must be"),
         ({"kind": "one-round", "preset": "papr"}, "did you mean 'paper'"),
-        ({"kind": "one-round", "setings": {}}, "There is no entry"),
+        ({"kind": "one-round", "setings": {}}, "did you mean 'settings'"),
+        ({"kind": "one-round", "rounds": 5}, "'rounds' belongs to a benchmark of the kind 'rounds'"),
+        ({"kind": "one-round", "seeds": 20240101}, "to name this one, write '20240101,'"),
         ({"kind": "one-round", "settings": {"widht": 3}}, "did you mean 'width'"),
         ({"kind": "rounds", "rounds": 1}, "at least 2"),
         *(

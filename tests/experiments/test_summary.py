@@ -197,11 +197,12 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
     assert panel["fedol"]["mean"] == 0.3 and panel["paper_fedol"] == pytest.approx(0.298)
     assert len(line["paper"]) == 15
     assert curves.first_above([0.1, 0.2, 0.3], 0.2) == 2  # at the level is past it
-    assert rounds(panel, 1).note.startswith("Test accuracy in %, n = 1 seed. FedOL after its one round: 30.0")
+    assert rounds(panel, 1).rows[0] == ["FedOL, its one round", "30.0", "", "", "", ""]
+    assert rounds(panel, 1).note == "Test accuracy in %, n = 1 seed. FedOL's one round in the paper: 29.8 %."
     for change in ({"iterations": 2}, {"tau": 0.5}):
         (panel,) = curves.figures([cells[0], result("fedol", 0.3, **{**settings, **change})])
         assert panel["paper_fedol"] is None
-        assert rounds(panel, 1).rows[1][-1] == ""  # the paper's FedAvg passes a FedOL that is not shown here
+        assert rounds(panel, 1).rows[2][-1] == ""  # the paper's FedAvg passes a FedOL that is not shown here
     longer = result("feddf", 0.4, history=history, rounds=4, server_epochs=500)
     assert curves.figures([longer])[0]["lines"][0]["paper"] is None
     for cell in cells:
@@ -253,8 +254,12 @@ def test_rounds_say_how_many_seeds_each_curve_has_where_they_differ():
         return [result(method, 0.2, dataset="digits", seed=s, history=history, rounds=2) for s in range(seeds)]
 
     for seeds, labels, over in (
-        ((2, 2), ["FedAvg", "FedProx (μ = 0.01)"], "mean over n = 2 seeds"),
-        ((2, 1), ["FedAvg (n = 2)", "FedProx (μ = 0.01) (n = 1)"], "mean over n seeds"),
+        ((2, 2), ["FedAvg", "FedProx (μ = 0.01)"], "mean ± standard deviation over n = 2 seeds"),
+        (
+            (2, 1),
+            ["FedAvg (n = 2)", "FedProx (μ = 0.01) (n = 1)"],
+            "mean ± standard deviation over n seeds (no ± where n = 1)",
+        ),
     ):
         prox = [{**cell, "settings": {**cell["settings"], "mu": 0.01}} for cell in fed("fedprox", seeds[1])]
         (panel,) = curves.figures([*fed("fedavg", seeds[0]), *prox])

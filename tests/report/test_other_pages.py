@@ -8,6 +8,7 @@ import pytest
 import torch
 from test_run_page import choose, opened, violations, visible
 
+from fedol.experiments.cells import digest
 from fedol.experiments.paper import one_round
 from fedol.files import read_json, write_json
 from fedol.report.bench_view import MOST_RUNS
@@ -32,7 +33,7 @@ def cell(folder: Path, method: str, partition: str, seed: int, accuracy: float, 
     if method == "fedol":
         own |= {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
     settings = {**SHARED, "method": method, "partition": partition, "seed": seed, **own}
-    name = f"{method}-{partition.replace(':', '-')}-{seed}-{rounds}"
+    name = digest(settings)
     result: dict[str, Any] = {"hash": name, "settings": settings, "method": method, "seed": seed, "accuracy": accuracy}
     result["command"] = "fedol bench one-round --preset paper"
     if rounds > 1:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from fedol.cli import app, main
 from fedol.data import load
+from fedol.errors import InputError
 
 TINY = ["--preset", "quick", "--clients", "2", "--public", "50", "--epochs", "1", "--width", "4", "--device", "cpu"]
 
@@ -66,7 +67,8 @@ def test_a_dry_run_computes_nothing(tmp_path):
 
 
 def test_a_wrong_name_leaves_no_folder(tmp_path):
-    bench("cost", "--preset", "quick", "--dataset", "nope", "--out", tmp_path / "out", code=2)
+    with pytest.raises(InputError, match="There is no dataset 'nope'"):
+        bench("cost", "--preset", "quick", "--dataset", "nope", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

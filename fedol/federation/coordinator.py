@@ -91,6 +91,8 @@ class Coordinator:
     def collect(self, files: list[Path]) -> Roster:
         """Take these files and no others; a run that is made of other files is not mixed with them."""
         if not self.roster.closed:
+            if missing := [path for path in files if not path.exists()]:  # a slip, not a bad file of somebody else's
+                raise InputError(f"There is no file {missing[0]}; nothing was begun.")
             for path in files:
                 try:
                     data = read_bounded(path, self.task.limit)

@@ -54,7 +54,15 @@ def _values(spec: str, model: Any, images: np.ndarray, task: Task) -> np.ndarray
 
 
 def _knowledge(values: np.ndarray, *about: Any) -> Knowledge:
-    return (Knowledge.from_probabilities if _distributions(values) else Knowledge.from_logits)(values, *about)
+    if _distributions(values):
+        return Knowledge.from_probabilities(values, *about)
+    sums = values.sum(1)
+    if (values >= 0).all() and np.ptp(sums) <= 0.2 * sums.mean():  # rounded, say, or percent; no logits are like that
+        raise InputError(
+            f"The predictions look like probabilities, but their rows sum to {sums[np.abs(sums - 1).argmax()]:.4g} and "
+            "not to 1; divide each row by its sum, or give logits."
+        )
+    return Knowledge.from_logits(values, *about)
 
 
 def promise(model: Any) -> Guarantee | None:

@@ -162,7 +162,7 @@ def test_distill_refuses(fedol: Any, task: Task) -> None:
     code, _, err = fedol("distill", "t", "--out", "run")
     assert code == 2 and "no files" in err
     code, _, err = fedol("distill", "t", "none.fedol", "--out", "run", "--model", "mlp")
-    assert code == 2 and "none.fedol: it cannot be read" in err
+    assert code == 2 and "There is no file none.fedol; nothing was begun" in err
     code, _, err = fedol("distill", "t", "none.fedol")
     assert code == 2 and "--out" in err
     code, _, err = fedol("serve", "t", "--inbox", ".", "--out", "run2", "--model", "mlp", "--deadline", "soon")

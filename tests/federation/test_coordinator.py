@@ -146,6 +146,13 @@ def test_a_run_is_not_mixed_with_other_files(federation: Federation, tmp_path: P
         again.collect(files[:1])
 
 
+def test_a_file_that_is_not_there_is_a_slip(federation: Federation, tmp_path: Path) -> None:
+    run = coordinator(federation, tmp_path / "run")
+    with pytest.raises(InputError, match=r"no file .*bbo.fedol; nothing was begun"):
+        run.collect([federation.file("alice"), tmp_path / "bbo.fedol"])
+    assert list(run.collect([federation.file("alice"), federation.file("bob")]).clients) == ["alice", "bob"]
+
+
 def test_a_finished_run_is_scored_when_a_test_set_comes(federation: Federation, tmp_path: Path) -> None:
     run = coordinator(federation, tmp_path / "run")
     run.collect([federation.file("alice"), federation.file("bob")])
@@ -219,6 +226,8 @@ def test_late_clients_continue_from_the_model(federation: Federation, tmp_path: 
     # It goes on: the first epochs' loss is that of a trained model, far below that of the first run's start.
     first = json.loads((tmp_path / "run" / "summary.json").read_text())["history"][0]["loss"]
     assert summary["history"][0]["loss"] < first
+    with pytest.raises(InputError, match=r"alice.fedol is part of .*run already; give new files only"):
+        continued(tmp_path / "run", [federation.file("alice")], tmp_path / "again", {}, None)
     with pytest.raises(FedolError, match="holds another run"):
         continued(tmp_path / "run", [federation.file("carol")], None, {}, None)
 

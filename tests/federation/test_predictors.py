@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import joblib
@@ -14,7 +15,7 @@ from small_federation import Federation
 from fedol import Task
 from fedol.errors import InputError
 from fedol.federation.client import client_data, client_fit
-from fedol.federation.predictors import predict_knowledge
+from fedol.federation.predictors import _knowledge, predict_knowledge
 from fedol.federation.taskfolder import TaskFolder
 from fedol.training import Epoch, Recipe
 
@@ -168,3 +169,18 @@ def test_a_stopped_fit_goes_on_after_its_last_epoch(federation: Federation, tmp_
     assert fit("stopped") in ([4, 5], [3, 4, 5])  # the third may have been stopped before it was kept
     assert (tmp_path / "stopped").read_bytes() == (tmp_path / "whole").read_bytes()
     assert not list(tmp_path.glob("*.unfinished"))
+
+
+@pytest.mark.parametrize("change", [lambda p: 100 * p, lambda p: p.round(2), lambda p: np.full_like(p, 0.3)])
+def test_probabilities_that_do_not_sum_to_one_are_not_taken_for_logits(
+    change: Callable[[np.ndarray], np.ndarray],
+) -> None:
+    public = np.zeros((40, 1, 8, 8), np.uint8)
+    probs = np.random.default_rng(0).dirichlet(np.ones(10), size=40)
+    task = Task.of(public, [str(digit) for digit in range(10)])
+    with pytest.raises(InputError, match="look like probabilities, but their rows sum to"):
+        _knowledge(change(probs), task, "me")
+    logits = np.abs(np.random.default_rng(1).normal(size=(40, 10)))  # of a network that ends with a ReLU
+    np.testing.assert_allclose(
+        _knowledge(logits, task, "me").log_probs.exp(), np.exp(logits) / np.exp(logits).sum(1, keepdims=True), rtol=1e-4
+    )

@@ -70,10 +70,10 @@ def distill(
     apart = ("paths", "resume", "out", "public", "test", "quiet", "as_json")
     settings = given({key: value for key, value in options.items() if key not in apart})
     from fedol.federation.coordinator import Coordinator
+    from fedol.federation.finish import finish
     from fedol.federation.late import continued
     from fedol.federation.settings import ServerConfig
     from fedol.federation.taskfolder import TaskFolder
-    from fedol.report.server import finish
 
     if resume is not None:
         coordinator, files = continued(resume, paths, out, settings, public)

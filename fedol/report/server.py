@@ -1,47 +1,23 @@
-"""The end of ``serve`` and ``distill``: train with a progress bar, then show what came of it."""
+"""What came of ``serve`` and ``distill``, for the terminal."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from fedol.data import Images
-from fedol.federation.coordinator import Coordinator
-from fedol.methods import trainings
 from fedol.report.plain import plain
-from fedol.report.progress import LiveProgress
 from fedol.report.tables import percent, size
 from fedol.robust.screening import left_out
 from fedol.robust.trust import FEWEST
-
-
-def finish(coordinator: Coordinator, test: Images | None, quiet: bool, as_json: bool) -> dict[str, Any]:
-    """Train on what was collected, print the summary and return it."""
-    with LiveProgress(quiet=quiet or as_json) as progress:
-        plan = coordinator.settings
-        progress.stage("server", trainings(plan.method, plan.iterations) * plan.recipe.epochs)
-        summary = coordinator.run(progress.epoch, test)
-    if as_json:
-        print(json.dumps({"out": str(coordinator.out), **summary}, indent=1))
-    if as_json or quiet:
-        return summary
-    console = Console()
-    console.print(server_table(summary))
-    for line in remarks(summary):
-        console.print(plain(line))
-    console.print(plain(f"Run folder: {coordinator.out} (MODEL_CARD.md says what the model is)."))
-    console.print(plain(f"Report: {coordinator.out / 'report.html'}"), soft_wrap=True)
-    return summary
 
 
 def server_table(summary: dict[str, Any]) -> Table:
     """Who took part, who was refused and why, and the model."""
     out = left_out(summary["screening"])
     told = f", {len(out)} left out" if out else ""
-    table = Table(title=plain(f"{summary['task']['name']}: {len(summary['clients'])} clients{told}", "table.title"))
+    word = "client" if len(summary["clients"]) == 1 else "clients"
+    table = Table(title=plain(f"{summary['task']['name']}: {len(summary['clients'])} {word}{told}", "table.title"))
     for heading in ("client", "file", "size", "codec", ""):
         table.add_column(heading)
     for client in summary["clients"]:

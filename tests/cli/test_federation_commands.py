@@ -224,7 +224,7 @@ def test_inspect_shows_a_strangers_words_as_they_are(fedol: Any, hostile: Task) 
 @pytest.mark.parametrize("out", ["runs[/b]", "exp[a]"])
 def test_distill_shows_names_and_paths_as_they_are(fedol: Any, hostile: Task, out: str) -> None:
     files = ["a[bold]:bomb:.fedol", "b[bold]:bomb:.fedol"]
-    said = [f"{SHOWN}: 1 clients", *files, "refused: it was made for another list of classes", f"it covers {SHOWN}."]
+    said = [f"{SHOWN}: 1 client", *files, "refused: it was made for another list of classes", f"it covers {SHOWN}."]
     told(
         fedol("distill", "t", *files, "--out", out, *TINY), *said, f"Run folder: {out} (", f"Report: {out}/report.html"
     )

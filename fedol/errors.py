@@ -26,6 +26,11 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     return InputError(f"There is no {kind} '{name}'; {hint}")
 
 
+def measures(shape: Iterable[int]) -> str:
+    """The shape of an image in words: 3x32x32."""
+    return "x".join(map(str, shape))
+
+
 def cause(error: Exception) -> str:
     """An exception on one line, without a final full stop; one of ours needs no name."""
     name = "" if isinstance(error, FedolError) else f"{type(error).__name__}: "

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedol.arrays import Array, to_tensor
-from fedol.errors import FedolError, InputError, cause
+from fedol.errors import FedolError, InputError, cause, measures
 from fedol.files import intact, read_tensors, write_tensors
 from fedol.models import ModelSpec, address, create, describe
 from fedol.training import Normalisation, predict
@@ -72,8 +72,8 @@ class ServerModel:
             what = str(pixels.dtype).removeprefix("torch.")
             raise InputError(f"The model takes images as uint8, 0 to 255, but these are {what}; convert them.")
         if tuple(pixels.shape[1:]) != shape:
-            own, given = ("x".join(map(str, size)) for size in (shape, pixels.shape[1:]))
-            raise InputError(f"The model takes images of {own}, but these are {given or 'no images'}; convert them.")
+            given = measures(pixels.shape[1:]) or "no images"
+            raise InputError(f"The model takes images of {measures(shape)}, but these are {given}; convert them.")
         return predict(self.module, pixels, self.architecture.normalise, self.device)
 
     def predict_proba(self, images: Array) -> np.ndarray:

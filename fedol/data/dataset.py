@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedol.errors import InputError
+from fedol.errors import InputError, measures
 
 MOST_CLASSES = 65_536  # a larger label is a mistake (an id, a pixel), not a class
 
@@ -85,7 +85,8 @@ class Dataset:
         x, test = pixels(train_x, f"{name}: train_x"), pixels(test_x, f"{name}: test_x")
         if x.shape[1:] != test.shape[1:]:
             raise InputError(
-                f"{name}: training images are {_size(x)} but test images are {_size(test)}; make them the same size."
+                f"{name}: training images are {measures(x.shape[1:])} but test images are {measures(test.shape[1:])}; "
+                "make them the same size."
             )
         y, test_labels = _labels(train_y, len(x), f"{name}: train_y"), _labels(test_y, len(test), f"{name}: test_y")
         top = int(max(y.max(), test_labels.max()))
@@ -127,10 +128,6 @@ def _labels(values: npt.ArrayLike, count: int, where: str) -> npt.NDArray[np.int
     if low < 0 or high >= MOST_CLASSES:
         raise InputError(f"{where} holds the label {low if low < 0 else high}; labels must be 0, 1, ... C-1.")
     return array.astype(np.int64)
-
-
-def _size(images: npt.NDArray[Any]) -> str:
-    return "x".join(map(str, images.shape[1:]))
 
 
 def _brief(names: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ import torch
 from fedol.data import Dataset, Images, fingerprint, load
 from fedol.data.split import channel_statistics
 from fedol.epochfile import EpochFile
-from fedol.errors import FedolError, InputError, cause
+from fedol.errors import FedolError, InputError, cause, measures
 from fedol.evaluation import accuracy
 from fedol.models import ModelSpec
 from fedol.models.lookup import imported
@@ -81,7 +81,7 @@ def client_fit(
     """
     train, test = client_data(data, task)
     if shape is not None and train.x.shape[1:] != shape:
-        own, theirs = ("x".join(map(str, size)) for size in (train.x.shape[1:], shape))
+        own, theirs = measures(train.x.shape[1:]), measures(shape)
         raise InputError(f"Your images are {own}, but the task's public ones are {theirs}; convert yours.")
     channels, height, breadth = train.x.shape[1:]
     # A private model is scaled by constants: the data's own mean and spread would be released without noise.

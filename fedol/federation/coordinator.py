@@ -144,8 +144,8 @@ class Coordinator:
     def run(self, on_epoch: OnEpoch = lambda epoch: None, test: Images | None = None) -> dict[str, Any]:
         """Train on what was collected, and report; a finished run's report is read back, scored if it was not yet."""
         done = self.out / "summary.json"
-        before = read_json(done) if done.exists() else None
-        if before is None or (test is not None and before["test"] is None):
+        before = read_summary(done) if done.exists() else None
+        if before is None or (test is not None and before.get("test") is None):
             started = time.perf_counter()
             server = self._train(on_epoch)
             self._account(server, test)

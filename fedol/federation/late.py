@@ -26,11 +26,10 @@ def continued(
         before = read_json(run / "config.json")["config"]
         folder = TaskFolder.of_run(run)
         old = sorted(run / "clients" / f"{name}.fedol" for name in read_json(run / "roster.json")["clients"])
-        heard = {_digest(path) for path in old}
-        if again := [path for path in new if _digest(path) in heard]:
-            raise InputError(f"{again[0]} is part of {run} already; give new files only.")
-        added = tuple(sorted(_digest(path) for path in new))
-        values = {**before, **settings, "parent": _digest(model)[:16], "added": added}
+        heard, added = {_digest(path) for path in old}, {_digest(path): path for path in new}
+        if again := heard & added.keys():
+            raise InputError(f"{added[min(again)]} is part of {run} already; give new files only.")
+        values = {**before, **settings, "parent": _digest(model)[:16], "added": tuple(sorted(added))}
         config = ServerConfig(**values)
     except FedolError:
         raise

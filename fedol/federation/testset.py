@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedol.data import Images
 from fedol.data.npz import load_test
-from fedol.errors import InputError
+from fedol.errors import InputError, measures
 from fedol.federation.client import task_classes
 from fedol.task import Task
 
@@ -16,6 +16,6 @@ def test_set(path: Path, task: Task, shape: tuple[int, ...]) -> Images:
     data = load_test(path)
     index = task_classes(data, task)
     if data.shape != tuple(shape):
-        own, public = ("x".join(map(str, size)) for size in (data.shape, shape))
+        own, public = measures(data.shape), measures(shape)
         raise InputError(f"The test images in {path} are {own}, but the public ones are {public}; convert them.")
     return Images(data.test.x, index[data.test.y])

@@ -163,6 +163,9 @@ def test_a_finished_run_is_scored_when_a_test_set_comes(federation: Federation, 
     assert after["seconds"] == before["seconds"] and (tmp_path / "run" / "model.safetensors").read_bytes() == model
     assert "Accuracy on 359" in (tmp_path / "run" / "MODEL_CARD.md").read_text()
     assert run.run() == after
+    (tmp_path / "run" / "summary.json").write_text("[]")
+    with pytest.raises(FedolError, match="is not the summary of a run"):
+        run.run(test=run.test_set(federation.folder / "test.npz"))
 
 
 def test_order_of_arrival_changes_nothing(federation: Federation, tmp_path: Path) -> None:

@@ -71,12 +71,12 @@ def serve(
     apart = ("task", "inbox", "out", "quorum", "deadline", "public", "test", "quiet", "as_json")
     settings = given({key: value for key, value in options.items() if key not in apart})
     from fedol.federation.coordinator import Coordinator
-    from fedol.federation.duration import seconds
     from fedol.federation.finish import finish
     from fedol.federation.inbox import Inbox
     from fedol.federation.settings import ServerConfig
     from fedol.federation.taskfolder import TaskFolder
     from fedol.report.roster import RosterView
+    from fedol.times import seconds
 
     wait = seconds(deadline) if deadline else None
     folder = TaskFolder.open(task)

@@ -9,6 +9,7 @@ from threading import Lock
 
 from fedol.experiments.cells import Cell
 from fedol.experiments.summary import label
+from fedol.times import clock
 from fedol.training import Epoch
 
 CLEAR = 0.01  # share of the work after which the time left can be told
@@ -51,13 +52,6 @@ class Progress:
         share = min(1.0, self.done / self.total) if self.total else 1.0
         left = (self._shown - self._began) * (1 - share) / share if share > CLEAR else None
         self._show(share, left, what)
-
-
-def clock(seconds: float) -> str:
-    """A duration for people: 1:02:03 or 2:03."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def _line(share: float, left: float | None, what: str) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from fedol.errors import FedolError, InputError
-from fedol.experiments.progress import Progress, clock
+from fedol.experiments.progress import Progress
 from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
+from fedol.times import clock
 
 
 def read_values(path: Path, **settings: Any) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from fedol.experiments.progress import Progress, clock
+from fedol.experiments.progress import Progress
 from fedol.experiments.sheets import BESIDE, Sheet
 from fedol.names import printable
 from fedol.report.plain import plain
+from fedol.times import clock
 
 LABEL = 26  # the most that the first column takes; its words wrap
 

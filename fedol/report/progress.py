@@ -1,4 +1,4 @@
-"""Progress on a terminal: bars for the stage, for each job that is training, and for every long loop beside them."""
+"""Progress: bars for the stage, for each job that is training, and for every long loop beside them; else lines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import TaskID
 
 from fedol.report.bars import Bars
+from fedol.report.lines import Lines
 from fedol.watching import watching
 
 if TYPE_CHECKING:
@@ -18,14 +19,16 @@ if TYPE_CHECKING:
 
 
 class LiveProgress:
-    """Shows what is under way and the time left, on a terminal; silent elsewhere and when asked to be."""
+    """Shows what is under way and the time left: bars on a terminal, lines elsewhere, nothing when asked to be quiet."""
 
     def __init__(self, console: Console | None = None, quiet: bool = False) -> None:
         console = console or Console(stderr=True)
-        off = quiet or not console.is_terminal
-        self._progress = Bars(console=console, transient=True, refresh_per_second=4, disable=off)
+        bars = console.is_terminal and not quiet
+        self._progress = Bars(console=console, transient=True, refresh_per_second=4, disable=not bars)
+        self._log = None if bars or quiet else console
         self._within = ExitStack()
         self._stage: TaskID | None = None
+        self._lines: Lines | None = None  # of the stage, in a log
         self._jobs: dict[str, tuple[TaskID, float, int]] = {}  # a bar, and when it appeared, after how many epochs
         self._moved: dict[str, float] = {}
         self._epochs = 0
@@ -45,6 +48,7 @@ class LiveProgress:
         self._jobs.clear()
         self._epochs = 0
         self._stage = self._progress.add_task(f"{name:<14}", total=epochs, note="epochs", style="bold")
+        self._lines = Lines(self._log, f"{name}, epochs", epochs) if self._log else None
 
     def epoch(self, epoch: Epoch) -> None:
         """An epoch of a job has finished. Small models have hundreds in a second: a bar moves ten times at most."""
@@ -60,6 +64,8 @@ class LiveProgress:
             self._progress.remove_task(self._jobs.pop(name)[0])
         if self._stage is not None:
             self._progress.update(self._stage, completed=self._epochs)
+        if self._lines:
+            self._lines.tell(self._epochs)
 
     def _move(self, epoch: Epoch, now: float) -> None:
         """Images a second are counted from where a bar appears: a job may begin long after its stage, or be resumed."""
@@ -75,10 +81,13 @@ class LiveProgress:
     def _follow(self, parts: Iterable[Any], what: str, count: int | None) -> Iterator[Any]:
         """A bar for a loop (``fedol.watching``), as long as it lasts."""
         task = self._progress.add_task(f"{what:<14}", total=count, note="", style="")
+        lines = Lines(self._log, what, count) if self._log else None
         try:
-            for part in parts:
+            for done, part in enumerate(parts, 1):
                 yield part
                 self._progress.advance(task)
+                if lines:
+                    lines.tell(done)
         finally:
             if task in self._progress.task_ids:  # a stage that has begun meanwhile has cleared it away
                 self._progress.remove_task(task)

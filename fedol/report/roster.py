@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from fedol.experiments.progress import clock
 from fedol.federation.roster import Roster
 from fedol.report.plain import plain
 from fedol.report.tables import size
 from fedol.task import Task
+from fedol.times import clock
 
 
 def roster_table(

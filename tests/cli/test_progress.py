@@ -1,4 +1,4 @@
-"""Every command that may take long shows what it is doing and the time left; scripts see nothing of it."""
+"""Every command that may take long shows what it is doing and the time left; a log has a line now and then."""
 
 import io
 import re
@@ -83,12 +83,13 @@ def test_long_loops_are_in_view(
     command: str, place: Path, seen: set[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(place)
+    monkeypatch.setattr("fedol.report.lines.EVERY", float("inf"))  # however slow this machine is
     monkeypatch.setattr(sys, "argv", ["fedol", *command.split()])
     with pytest.raises(SystemExit) as end:
         main()
     assert not end.value.code, capsys.readouterr().err
     assert LOOPS[command] <= seen
-    assert capsys.readouterr().err == ""  # not a terminal
+    assert capsys.readouterr().err == ""  # no bars: not a terminal
 
 
 def test_a_bar_moves_and_tells_the_time_left() -> None:
@@ -112,6 +113,34 @@ def test_a_job_that_begins_late_or_is_resumed_shows_its_own_images_per_second(mo
             progress.epoch(SimpleNamespace(job=job, epoch=number, loss=1.0, images=700))  # type: ignore[arg-type]
         progress._progress.refresh()
     assert "43/50 epochs  loss 1.000  700 images/s" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
+
+
+def test_a_log_has_a_line_every_fifteen_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, out = 0.0, io.StringIO()
+    for place in ("lines", "progress"):
+        monkeypatch.setattr(f"fedol.report.{place}.time", SimpleNamespace(monotonic=lambda: now))
+    job = SimpleNamespace(name="client 0", recipe=SimpleNamespace(epochs=500))
+    with LiveProgress(Console(file=out)) as progress:
+        progress.stage("clients", 1000)
+        for number in range(1, 301):
+            now += 0.125
+            progress.epoch(SimpleNamespace(job=job, epoch=number, loss=1.0, images=700))  # type: ignore[arg-type]
+        for _ in watched(iter("abc"), "reading [images]"):
+            now += 10
+    assert out.getvalue().splitlines() == [
+        "clients, epochs: 120 of 1,000, about 1:50 left",
+        "clients, epochs: 240 of 1,000, about 1:35 left",
+        "reading [images]: 2",
+    ]
+
+
+def test_a_quiet_log_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedol.report.lines.EVERY", 0.0)
+    for quiet in (False, True):
+        out = io.StringIO()
+        with LiveProgress(Console(file=out), quiet=quiet):
+            assert list(watched("abc", "looking")) == ["a", "b", "c"]
+        assert bool(out.getvalue()) is not quiet
 
 
 def test_a_job_is_called_what_it_is_called() -> None:

@@ -24,7 +24,7 @@ from fedol.experiments import work
 from fedol.experiments.cells import ONE_ROUND, ROUNDS, digest
 from fedol.experiments.cost import cost, explanation, printed
 from fedol.experiments.cost_sheet import cost_sheet
-from fedol.experiments.progress import OutOfTime, Progress, clock
+from fedol.experiments.progress import OutOfTime, Progress
 from fedol.experiments.report import collect, sheets, write
 from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
@@ -33,6 +33,7 @@ from fedol.experiments.worker import main
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Lesson
 from fedol.files import write_json
+from fedol.times import clock
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}

@@ -19,12 +19,12 @@ from rich.console import Console
 
 from fedol.errors import InputError, unknown
 from fedol.federation.coordinator import Coordinator
-from fedol.federation.duration import seconds
 from fedol.federation.finish import finish
 from fedol.federation.flower.inbox import GridInbox
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 from fedol.report.roster import RosterView
+from fedol.times import seconds
 
 APART = ("task", "out", "clients", "quorum", "deadline", "public", "test")
 SETTINGS = [field.name for field in fields(ServerConfig) if field.name not in ("task", "parent", "added")]

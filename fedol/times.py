@@ -1,4 +1,4 @@
-"""Times as people write them."""
+"""Times as people write and read them."""
 
 from __future__ import annotations
 
@@ -15,3 +15,10 @@ def seconds(text: str) -> float:
     if match is None:
         raise InputError(f"'{text}' is no time; write for instance 90s, 30m, 2h or 1d.")
     return float(match[1]) * _UNITS[match[2]]
+
+
+def clock(duration: float) -> str:
+    """Seconds as 1:02:03 or 2:03."""
+    minutes, rest = divmod(round(duration), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fedol import codecs, signing
@@ -60,9 +61,10 @@ def admit(header: Header, body: bytes, task: Task | None) -> codecs.Codec:
     """The codec to read the body with, or an error: which task, whose file, which codec, how large."""
     if task is not None:
         _same_task(header, task)
-        _known_client(header, body, task)
-        if task.codecs and header.codec not in task.codecs:
-            raise InputError(f"it uses the codec {header.codec[:40]}, but the task accepts {', '.join(task.codecs)}")
+        _welcome(header.client, header.codec, bool(header.signature), task)
+        key = task.clients.get(header.client)
+        if key is not None and not signing.verify(key, header.signature, header.message(body)):
+            raise InputError(f"its signature is not by the key that the task lists for '{header.client}'")
     elif header.samples * header.classes > MOST_VALUES:
         raise InputError(f"it claims {header.samples:,} x {header.classes:,} predictions, which is too many")
     codec = codecs.find(header.codec)
@@ -82,15 +84,21 @@ def _same_task(header: Header, task: Task) -> None:
         raise InputError(f"it answers another task ({header.task.id or 'none'}, not {ref.id}); make it again for this")
 
 
-def _known_client(header: Header, body: bytes, task: Task) -> None:
-    if not task.clients:
-        return
-    if header.client not in task.clients:
-        raise InputError(f"the task does not list the client '{header.client}'")
-    key = task.clients[header.client]
-    if key is None:
-        return
-    if not header.signature:
-        raise InputError(f"it is not signed, but the task has a key for '{header.client}'; sign it with --key")
-    if not signing.verify(key, header.signature, header.message(body)):
-        raise InputError(f"its signature is not by the key that the task lists for '{header.client}'")
+def _welcome(client: str, codec: str, signed: bool, task: Task) -> None:
+    if task.clients and client not in task.clients:
+        raise InputError(f"the task does not list the client '{client}'")
+    if task.clients.get(client) is not None and not signed:
+        raise InputError(f"it is not signed, but the task has a key for '{client}'; sign it with --key")
+    if task.codecs and codec not in task.codecs:
+        raise InputError(f"it uses the codec {codec[:40]}, but the task accepts {', '.join(task.codecs)}")
+
+
+def check_sender(client: str, codec: str, key: Path | None, task: Task) -> None:
+    """Refuse what the server would refuse once it is sent, before a client has worked for it."""
+    try:
+        _welcome(client, codec, key is not None, task)
+    except InputError as error:
+        raise InputError(f"The server would not take your file: {error}.") from None
+    listed = task.clients.get(client)
+    if key is not None and listed is not None and signing.public_key(key) != listed:
+        raise InputError(f"{key} is not the key that the task lists for '{client}'; sign with that.")

@@ -32,16 +32,24 @@ def new_key(path: Path) -> str:
         raise InputError(f"{path} exists already; a key is never overwritten, so choose another file.") from None
     except OSError as error:
         raise InputError(f"The key {path} cannot be written ({error.strerror}); choose another place.") from None
-    return str(key.public_key().public_bytes_raw().hex())
+    return public_key(path)
+
+
+def _private(path: Path) -> Any:
+    try:
+        return _ed25519().Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text().strip()))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is no private key ({error}); make one with: fedol keys new FILE.") from None
 
 
 def sign(path: Path, message: bytes) -> str:
     """The signature of a message under the private key in this file."""
-    try:
-        key = _ed25519().Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text().strip()))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is no private key ({error}); make one with: fedol keys new FILE.") from None
-    return str(key.sign(message).hex())
+    return str(_private(path).sign(message).hex())
+
+
+def public_key(path: Path) -> str:
+    """The public key of the private key in this file."""
+    return str(_private(path).public_key().public_bytes_raw().hex())
 
 
 def verify(public: str, signature: str, message: bytes) -> bool:

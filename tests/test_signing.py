@@ -12,9 +12,10 @@ import pytest
 pytest.importorskip("cryptography", reason="signing needs the package cryptography")
 
 from fedol import Knowledge, Task
+from fedol.admission import check_sender
 from fedol.container import Container
 from fedol.errors import InputError
-from fedol.signing import check_public_key, new_key, sign
+from fedol.signing import check_public_key, new_key, public_key, sign
 
 IMAGES = np.zeros((4, 1, 2, 2), np.uint8)
 KNOWLEDGE_ROWS = np.full((4, 2), 0.5)
@@ -69,6 +70,22 @@ def test_a_changed_body_breaks_the_signature(task: Task, tmp_path: Path) -> None
     data[-1] ^= 1
     with pytest.raises(InputError, match="not by the key"):
         Knowledge.decode(bytes(data), task)
+
+
+def test_a_client_hears_it_before_it_has_worked(task: Task, keys: dict[str, str], tmp_path: Path) -> None:
+    narrow = dataclasses.replace(task, codecs=("float16",))
+    mine, other = tmp_path / "alice.key", tmp_path / "bob.key"
+    assert public_key(mine) == keys["alice"]
+    check_sender("alice", "float16", mine, narrow)
+    check_sender("anyone", "float32", None, Task.of(IMAGES, ["a", "b"]))
+    for sender, refusal in {
+        ("alice", "float16", None): "would not take your file: it is not signed",
+        ("alice", "float32", mine): "would not take your file: it uses the codec float32",
+        ("eve", "float16", mine): "would not take your file: the task does not list the client 'eve'",
+        ("alice", "float16", other): "bob.key is not the key that the task lists for 'alice'",
+    }.items():
+        with pytest.raises(InputError, match=refusal):
+            check_sender(*sender, narrow)
 
 
 def test_a_key_is_private_and_never_overwritten(keys: dict[str, str], tmp_path: Path) -> None:

@@ -113,6 +113,7 @@ def predict(
 
     Example: fedol client predict task --model forest.joblib --out alice.fedol
     """
+    from fedol.admission import check_sender
     from fedol.federation.predictors import predict_knowledge
     from fedol.federation.taskfolder import TaskFolder
     from fedol.privacy.release import released
@@ -120,11 +121,13 @@ def predict(
     from fedol.report.tables import size
 
     folder = TaskFolder.open(task)
+    name, packed = client or out.stem, codec or folder.task.codec
+    check_sender(name, packed, key, folder.task)
     with LiveProgress(quiet=quiet or as_json):
-        knowledge = predict_knowledge(model, folder.public(public), folder.task, client or out.stem)
+        knowledge = predict_knowledge(model, folder.public(public), folder.task, name)
     if release:
         knowledge = released(knowledge, release)
-    written = knowledge.save(out, codec or folder.task.codec, key)
+    written = knowledge.save(out, packed, key)
     if as_json:
         print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written}))
     elif not quiet:

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, fields
 from os.path import expanduser
 from pathlib import Path
 
+from fedol.admission import check_sender
 from fedol.container import read_bounded
 from fedol.errors import FedolError, InputError, unknown
 from fedol.federation.client import client_fit
@@ -91,13 +92,14 @@ class Node:
             path = Path(self.knowledge).expanduser()
             Knowledge.load(path, folder.task)
             return read_bounded(path, folder.task.limit)
+        key, codec = Path(self.key).expanduser() if self.key else None, self.codec or folder.task.codec
+        check_sender(self.client, codec, key, folder.task)
         kept = Path(self.cache).expanduser() / f"{task_id}-{self.digest()}.fedol"
         if not kept.exists():
             trained = kept.with_suffix(".safetensors")
             model = self._fit(folder, images.shape[1:], trained) if self.data else expanduser(self.model)
             knowledge = predict_knowledge(model, images, folder.task, self.client)
-            key = Path(self.key).expanduser() if self.key else None
-            write_atomically(kept, knowledge.encode(self.codec or folder.task.codec, key))
+            write_atomically(kept, knowledge.encode(codec, key))
         return kept.read_bytes()
 
     def _fit(self, folder: TaskFolder, shape: tuple[int, ...], out: Path) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LiveProgress:
-    """Shows what is under way and the time left: bars on a terminal, lines elsewhere, nothing when asked to be quiet."""
+    """Shows what is under way and the time left: bars on a terminal, lines elsewhere, nothing when asked to."""
 
     def __init__(self, console: Console | None = None, quiet: bool = False) -> None:
         console = console or Console(stderr=True)

@@ -263,3 +263,12 @@ def test_run_and_partition_show_data_as_they_are_called(
     told(fedol("run", *data, *tiny, "--out", "runs[/b]"), "x[bold]:bomb:.npz, iid", "Run folder: runs[/b] (")
     code, _, err = fedol("run", "--dataset", f"{HOSTILE}.npz")
     assert code == 2 and SHOWN in err and "\x1b" not in err
+
+
+def test_a_file_that_the_server_would_refuse_is_not_made(fedol: Any, here: Path) -> None:
+    Path("broken.py").write_text("def load():\n    raise RuntimeError('asked for nothing')\n")
+    fedol("task", "new", "t", "--public", "public.npz", "--classes", "a,b", "--client", "alice")
+    code, _, err = fedol("client", "predict", "t", "--model", "broken.py:load", "--out", "eve.fedol")
+    assert code == 2 and "does not list the client 'eve'" in err and not Path("eve.fedol").exists()
+    code, _, err = fedol("client", "predict", "t", "--model", "broken.py:load", "--out", "alice.fedol")
+    assert code == 2 and "asked for nothing" in err  # so it was asked this time

@@ -153,6 +153,8 @@ def serve(
                 f"Targets must be [{len(public)}, {len(architecture.classes)}], a row for each image and a column for "
                 f"each class, but the method's are {list(targets.soft.shape)}."
             )
+        if not torch.isfinite(targets.soft).all():
+            raise InputError(f"The method's targets of iteration {iteration} hold values that are no finite numbers.")
         if targets.restart and iteration > 1:
             server.module = architecture.build(derive(seed, "server", "init", iteration))
         result = yield Job(

@@ -38,4 +38,6 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
         return load_npz(path)
     if path.exists():
         raise InputError(f"{path} is neither an .npz file nor a folder of images; convert it to one of these.")
+    if len(path.parts) > 1 or name.endswith("/"):
+        raise InputError(f"There is no file or folder {path}; give an .npz file, a folder of images or a known name.")
     raise unknown("dataset", name, DATASETS)

@@ -54,6 +54,11 @@ class Dataset:
         channels, height, width = self.train.x.shape[1:]
         return channels, height, width
 
+    @property
+    def unnamed(self) -> bool:
+        """Whether the classes are called by their numbers alone, as where nobody named them."""
+        return self.classes == tuple(str(c) for c in range(len(self.classes)))
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the images and labels of both parts, in order, and the class names."""

@@ -44,6 +44,11 @@ def split(dataset: Dataset, public: int, seed: int, development: int = 0) -> Spl
             f"The public set must have 1 to {total - 1:,} samples, fewer than the {total:,} "
             f"training samples of {dataset.name}, not {public}; change --public."
         )
+    if dataset.unnamed and not (dataset.train.y == 0).any() and not (dataset.test.y == 0).any():
+        raise InputError(
+            f"No image of {dataset.name} has the label 0, so labels seem to count from 1; subtract 1, or name all "
+            "classes, also those that have no image."
+        )
     order = numpy_generator(seed, "split").permutation(total)
     if not 0 <= development < total - public:
         raise InputError(

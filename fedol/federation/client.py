@@ -53,8 +53,7 @@ def task_classes(data: Dataset, task: Task) -> np.ndarray:
     """The task's class of every class of the data."""
     if set(data.classes) <= set(task.classes):
         return np.array([task.classes.index(name) for name in data.classes])
-    unnamed = data.classes == tuple(str(c) for c in range(len(data.classes)))
-    if unnamed and len(data.classes) <= len(task.classes):
+    if data.unnamed and len(data.classes) <= len(task.classes):
         return np.arange(len(data.classes))
     stranger = sorted(set(data.classes) - set(task.classes))[0]
     raise InputError(f"{data.name} has the class '{stranger}', which the task has not; rename it or leave it out.")

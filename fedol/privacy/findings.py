@@ -35,6 +35,11 @@ def run_audit(
     frozen, advice = folder / "config.json", "audit another run"
     with intact(frozen, advice):
         settings = dict(read_json(frozen, advice)["config"])
+    if "partition" not in settings:
+        raise FedolError(
+            f"{folder} is a server's run, which has no client's model or data; a client audits its own: fedol audit "
+            "--task TASK --model MODEL --data DATA."
+        )
     config = configure(overrides=settings)
     here, found = Scenario(config), []
     for k in watched(range(min(clients, config.clients)), "clients"):

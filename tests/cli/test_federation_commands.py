@@ -175,6 +175,8 @@ def test_a_run_of_another_task_is_refused(fedol: Any, task: Task) -> None:
     code, out, _ = fedol("distill", "t", "a.fedol", "--out", "run", *small)
     assert code == 0 and json.loads(out)["clients"][0]["client"] == "alice"
     assert fedol("task", "new", "t2", "--public", "public.npz", "--classes", "ant,bee")[0] == 0
+    code, _, err = fedol("audit", "run")
+    assert code == 2 and "run is a server's run" in err and "fedol audit --task TASK" in err
     code, _, err = fedol("distill", "t2", "a.fedol", "--out", "run", *small)
     assert code == 2 and "holds another run (task was" in err
 

@@ -127,6 +127,8 @@ def test_digits():
         ("digit", "did you mean 'digits'"),
         ("zzz", "known are: cifar10, cifar100, digits"),
         ("nowhere/x.npz", "There is no file nowhere/x.npz"),
+        ("nowhere/images", "There is no file or folder nowhere/images"),
+        ("nowhere/", "There is no file or folder nowhere"),
         ("npz", "needs a file"),
         ("folder", "needs a folder"),
         (__file__, "neither an .npz file nor a folder"),

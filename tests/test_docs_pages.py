@@ -1,5 +1,6 @@
 """Every code block of the documentation runs, page by page, as a reader would do it; and the site builds."""
 
+import dataclasses
 import re
 import shlex
 import subprocess
@@ -13,6 +14,7 @@ from typer.main import get_command
 
 from fedol import config, methods
 from fedol.cli import app, main
+from fedol.federation import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN_TEST = {"federation.md": "tests/test_docs_federation.py"}  # one long story, told in one go
@@ -40,7 +42,11 @@ def test_the_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(config.PRESETS, "quick", LESS)
     names: dict[str, Any] = {}
     for language, block in blocks(page):
-        assert language in ("python", "sh"), f"{page}: nothing runs a block of {language}"
+        assert language in ("python", "sh", "toml"), f"{page}: nothing runs a block of {language}"
+        if language == "toml":
+            (tmp_path / "run.toml").write_text(block)
+            assert config.configure(file=tmp_path / "run.toml") != config.configure()
+            continue
         if language == "python":
             exec(compile(block, page, "exec"), names)
             if "geometric" in names:  # the line that adding-a-method.md tells the reader to add
@@ -71,6 +77,23 @@ def test_the_deployment_page_names_what_there_is(tmp_path: Path, monkeypatch: py
             assert {word for word in rest if word.startswith("--")} <= known, line
         else:
             assert words[0] in ("pip", "cd"), f"nothing looks at {line}"
+
+
+def test_the_settings_page_has_every_value_of_every_preset() -> None:
+    def word(value: Any) -> str:
+        if value is None or isinstance(value, bool):
+            return {None: "none", False: "no", True: "yes"}[value]
+        return f"{value:g}" if isinstance(value, float) else ",".join(value) if isinstance(value, tuple) else str(value)
+
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    rows = {name: values.split(" | ") for name, values in re.findall(r"^\| `(\w+)` \| [^|]+ \| (.+) \|$", page, re.M)}
+    presets = [config.configure(preset) for preset in config.PRESETS]
+    names = [field.name for field in dataclasses.fields(config.RunConfig)]
+    assert rows == {name: [word(getattr(preset, name)) for preset in presets] for name in names}
+    server, paper = settings.ServerConfig("a task"), config.configure("paper")
+    own = {field.name for field in dataclasses.fields(server)} - {"task", "parent", "added"}
+    assert {name for name in own if getattr(server, name) != getattr(paper, name)} == {"defence"}
+    assert f"`defence` is `{server.defence}`" in page
 
 
 def test_pages_with_a_test_of_their_own_have_it() -> None:

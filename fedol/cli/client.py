@@ -36,7 +36,7 @@ app = typer.Typer(
 def fit(
     task: TaskDir,
     data: Annotated[str, typer.Option(help="Your data: an .npz file, a folder of images by class, or my.py:function.")],
-    model: Annotated[str, typer.Option(help="resnet20, cnn, package.module:callable, ...")] = "resnet20",
+    model: Annotated[str, typer.Option(help="resnet20, cnn, my.py:Class, ...")] = "resnet20",
     out: Annotated[Path, typer.Option(help="The trained model.")] = Path("model.safetensors"),
     width: Width = None,
     epochs: Epochs = None,

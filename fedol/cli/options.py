@@ -25,7 +25,7 @@ PublicImages = Annotated[
     Path | None, typer.Option("--public", help="The public images, where they are not in the task's folder.")
 ]
 ServerModelName = Annotated[
-    str | None, typer.Option("--model", help="The server's model: resnet56 (the default) or package.module:callable.")
+    str | None, typer.Option("--model", help="The server's model: resnet56 (the default), my.py:Class, ...")
 ]
 Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]
 Method = Annotated[
@@ -35,7 +35,8 @@ DefenceNames = Annotated[
     str | None,
     typer.Option(
         "--defence",
-        help="Against clients that lie: trust,exact,cap,runoff (the default), also floor; none is the paper's method.",
+        help="Against clients that lie, with commas between: trust, exact, cap, runoff (the default: these four), "
+        "floor; or none, the paper's method.",
     ),
 ]
 Iterations = Annotated[

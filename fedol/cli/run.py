@@ -53,7 +53,7 @@ def run(
         str | None, typer.Option(help="Models dealt to the clients in turn, for instance resnet11,resnet20.")
     ] = None,
     server_model: Annotated[
-        str | None, typer.Option(help="The server's model, for instance resnet56 or package.module:callable.")
+        str | None, typer.Option(help="The server's model, for instance resnet56 or my.py:Class.")
     ] = None,
     width: Width = None,
     codec: Annotated[
@@ -71,8 +71,8 @@ def run(
     defence: Annotated[
         str | None,
         typer.Option(
-            help="Against clients that lie, as in serve and distill: trust,exact,cap,runoff, also floor. The default "
-            "here is none, the paper's method: simulated clients are honest."
+            help="Against clients that lie, as in serve and distill: some of trust, exact, cap, runoff, floor, with "
+            "commas between. The default here is none, the paper's method: simulated clients are honest."
         ),
     ] = None,
     iterations: Iterations = None,
@@ -123,6 +123,8 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Simulate a federation: train the clients, collect one upload each, train the server, show the table.
+
+    What is not given is the preset's; docs/settings.md has every value of each.
 
     Examples: fedol run --out runs/first
               fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20

@@ -77,6 +77,40 @@ def test_points_above_fedol_seed_by_seed() -> None:
             assert shown == over_seeds(above, "+z").replace("-", "−"), (name, partition)
 
 
+def test_what_the_page_says_of_the_first_table_in_short() -> None:
+    found = by_seed()
+
+    def lead(method: str, partition: str) -> list[float]:
+        """FedOL's over a method in points, seed by seed."""
+        ours = found["fedol", partition]
+        return [100 * (ours[seed] - theirs) for seed, theirs in found[method, partition].items()]
+
+    def said(over: list[float]) -> str:
+        return f"{mean(over):.1f} ± {stdev(over):.1f}"
+
+    text = " ".join(PAGE.split("## What is here")[0].split())
+    best = max(("feddf", "fedhkt", "fedet", "mine"), key=lambda method: mean(found[method, "dirichlet:0.05"].values()))
+    over_probabilities = said(lead("feddf-probs", "dirichlet:0.05"))
+    assert f"ahead of the best by {said(lead(best, 'dirichlet:0.05'))} points, or {over_probabilities} if" in text
+    assert f"with 20 classes it is {said([-points for points in lead('feddf', 'classes:20')])} behind" in text
+    least = min(points for m in ("fedhkt", "fedet", "mine") for p in PARTITIONS for points in lead(m, p))
+    assert f"in every run, by {least:.1f} points or more" in text
+    for method, partitions in {"feddf": ("dirichlet:1", "classes:30"), "fedhkt-k": PARTITIONS}.items():
+        for partition in partitions:  # "cannot be told from"
+            assert abs(mean(lead(method, partition))) < stdev(lead(method, partition)), (method, partition)
+
+    def loss(method: str) -> float:
+        """What clients that ended badly cost: their run against the partition's others, on average over three."""
+        ended_badly = {"dirichlet:1": 0, "classes:30": 4, "classes:20": 5}
+        runs = {p: {s: found[method, p][s] for s in found["feddf", p]} for p in ended_badly}  # the same of all methods
+        return mean(
+            100 * (mean(v for s, v in runs[p].items() if s != bad) - runs[p][bad]) for p, bad in ended_badly.items()
+        )
+
+    fedol, feddf, mixture = map(loss, ("fedol", "feddf", "fedhkt-k"))
+    assert f"FedOL loses {fedol:.1f} points on average, FedDF {feddf:.1f}, the λ mixture alone {mixture:.1f}." in text
+
+
 def by_seed() -> dict[tuple[str, str], dict[int, float]]:
     """Accuracies of the first table by method and partition, of seeds 0, 4 and 5."""
     found: dict[tuple[str, str], dict[int, float]] = {}

@@ -31,6 +31,8 @@ SAME = {"mixture": "fedhkt-k"}  # two names for one thing
 OWN = ("npz", "folder")  # datasets that are files of the user; so is every one that is a path
 OFF = {field.name: field.default for field in fields(RunConfig)}  # what a setting is that a cell does not name
 HOW = ("development", "augment", "optimiser", "schedule")  # clients and server train, and on what they are tested
+SWITCHES = ("patch", "average", "weight_decay", "defence")  # of a server; the paper's has none of them on
+FEEDBACK_EPOCHS = 20
 SERVER, TEACHER = FEEDBACKS = ("server", "teacher")  # whose predictions clients learn: the server's, or its target
 
 
@@ -41,12 +43,17 @@ class Cell:
     method: str
     config: RunConfig
     rounds: int = 1
-    feedback_epochs: int = 20  # of a client on the feedback, in rounds after the first
+    feedback_epochs: int = FEEDBACK_EPOCHS  # of a client on the feedback, in rounds after the first
     feedback: str = SERVER
 
     @classmethod
     def of(
-        cls, method: str, config: RunConfig, rounds: int = 1, feedback_epochs: int = 20, feedback: str = SERVER
+        cls,
+        method: str,
+        config: RunConfig,
+        rounds: int = 1,
+        feedback_epochs: int = FEEDBACK_EPOCHS,
+        feedback: str = SERVER,
     ) -> Cell:
         """The cell of a method; ``config`` becomes the method's own."""
         method = SAME.get(method, method)
@@ -64,7 +71,7 @@ class Cell:
         plan = self.config.distillation
         if self.method in METHODS or self.method == CEILING:
             found |= {"server_model": identity(self.config.server_model), "server_epochs": plan.recipe.epochs}
-            found |= _switched_on(self.config, "patch", "average", "weight_decay", "defence")
+            found |= _switched_on(self.config, *SWITCHES)
         if self.method in ITERATED:
             found["iterations"] = plan.iterations
         if self.method in METHODS and self.method not in ONE_PASS:
@@ -94,6 +101,11 @@ class Cell:
         if kind == "weights" and PARAMETER_METHODS[self.method].proximal:
             found["mu"] = config.mu
         return found
+
+    @property
+    def place(self) -> str:
+        """Where it belongs, for people."""
+        return f"{self.config.partition}, seed {self.config.seed}"
 
     @property
     def hash(self) -> str:

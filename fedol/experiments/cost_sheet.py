@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fedol.experiments import summary
+from fedol.experiments.cells import FEEDBACK_EPOCHS
 from fedol.experiments.sheets import Sheet, settings_in_words
 from fedol.methods import LOCAL, title
 
@@ -47,7 +47,7 @@ def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
     where = " and ".join(sorted({row["seconds_on"] for row in table["rows"] if row.get("seconds_on")}))
     note = (
         "Per client and round; 1 MB is 10⁶ bytes, 1 MiB 2²⁰. Later is a round after the first, where there are more: a "
-        f"knowledge method's clients then also train {summary.FEEDBACK_EPOCHS} epochs on the server's predictions for "
+        f"knowledge method's clients then also train {FEEDBACK_EPOCHS} epochs on the server's predictions for "
         "the public images (FedHKT-style: for those where it agrees with its teacher, so at most that). Uploads are "
         + _sent(table["rows"])
         + "; the public images, which everyone holds beforehand, are not counted. Training costs three forward passes "

@@ -7,7 +7,18 @@ from typing import Any
 
 from fedol.evaluation import summary_statistics
 from fedol.experiments import paper
-from fedol.experiments.summary import SHARED, Result, alike, as_the_paper, label, own, rank, table_of, tell_apart
+from fedol.experiments.summary import (
+    SHARED,
+    Result,
+    alike,
+    as_the_paper,
+    label,
+    own,
+    rank,
+    table_of,
+    tell_apart,
+    to_compare_with,
+)
 
 
 def figures(results: Iterable[Result]) -> list[dict[str, Any]]:
@@ -37,29 +48,31 @@ def figures(results: Iterable[Result]) -> list[dict[str, Any]]:
 
 def _lines(cells: list[Result], dataset: str, partition: str) -> list[dict[str, Any]]:
     """A curve per method: the mean over seeds after each round, of the longest runs where there are several."""
-    lines = []
+    lines: list[dict[str, Any]] = []
     for group in alike(cells, ("rounds",)).values():
         longest = max(cell["settings"]["rounds"] for cell in group)
         chosen = [cell for cell in group if cell["settings"]["rounds"] == longest]
         runs = [[record["accuracy"] for record in cell["history"]] for cell in chosen]
         settings = group[0]["settings"]
-        line = {"method": settings["method"], "label": label(settings), "server_epochs": settings.get("server_epochs")}
+        line: dict[str, Any] = {"method": settings["method"], "label": label(settings)}
         line["rounds"] = [summary_statistics(column) for column in zip(*runs, strict=True)]
         line["files"] = [cell["file"] for cell in chosen if "file" in cell]
         line["settings"] = {name: value for name, value in own(group[0]).items() if name != "rounds"}
-        theirs = paper.rounds(dataset, partition, settings["method"]) if as_the_paper(settings) else None
-        lines.append({**line, "paper": theirs})
+        # One curve of the paper's a method, and none beside feedback of the teacher, which it has not.
+        another = "feedback" in settings or any(other["paper"] for other in lines if other["method"] == line["method"])
+        comparable = as_the_paper(settings) and not another
+        lines.append({**line, "paper": paper.rounds(dataset, partition, line["method"]) if comparable else None})
     tell_apart(lines)
     return lines
 
 
 def _level(cells: list[Result], beside: list[Result]) -> dict[str, Any] | None:
-    """FedOL's one round, with the seeds and servers' epochs of the curves where it has them; the longest of several."""
+    """FedOL's one round, with the seeds and servers' epochs of the curves where it has them; as tables choose it."""
     seeds, epochs = ({cell["settings"].get(name) for cell in beside} for name in ("seed", "server_epochs"))
     same = [cell for cell in cells if cell["settings"]["seed"] in seeds] or cells
     fitting = [cell for cell in same if cell["settings"]["server_epochs"] in epochs] or same
-    groups = sorted(alike(fitting).values(), key=lambda group: -group[0]["settings"]["iterations"])
-    return summary_statistics([cell["accuracy"] for cell in groups[0]]) if groups else None
+    chosen = to_compare_with(list(alike(fitting).values()))
+    return summary_statistics([cell["accuracy"] for cell in chosen]) if chosen else None
 
 
 def first_above(curve: list[float], level: float | None) -> int | None:

@@ -13,12 +13,11 @@ from fedol.evaluation import summary_statistics
 from fedol.experiments.cells import CEILING, ENSEMBLE, Cell
 from fedol.experiments.evaluation import Diagnosed, ceiling, ensembles, test_accuracy
 from fedol.experiments.store import BenchFolder
-from fedol.experiments.summary import label
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import guarded
 from fedol.files import read_json, write_json
-from fedol.methods import LOCAL
+from fedol.methods import LOCAL, title
 from fedol.server import ServerModel, load
 from fedol.training import OnEpoch, Process, drive
 
@@ -66,7 +65,9 @@ def train_clients(
     for position, client in drive(processes, device, on_epoch):
         cell, k, scenario = wanted[position]
         if isinstance(client, FedolError):
-            failed[cell.clients] = f"{label(cell.settings)}: {client}"
+            theirs = [other for cells, _ in groups for other in cells if other.clients == cell.clients]
+            names = ", ".join(dict.fromkeys(title(other.method) for other in theirs))
+            failed[cell.clients] = f"{names}, {cell.place}: {client}"
             continue
         client.send(folder.upload(cell.clients, k))
         record = {

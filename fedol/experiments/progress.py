@@ -43,9 +43,8 @@ class Progress:
     def cell(self, cell: Cell, accuracy: float) -> None:
         """A cell has finished."""
         several = f", {cell.rounds} rounds" if cell.rounds > 1 else ""
-        where = f"{cell.config.partition}, seed {cell.config.seed}"
         with self._lock:
-            self._tell(f"{where}: {label(cell.settings)}{several} {100 * accuracy:.1f} %")
+            self._tell(f"{cell.place}: {label(cell.settings)}{several} {100 * accuracy:.1f} %")
 
     def _tell(self, what: str) -> None:
         self._shown = time.monotonic()

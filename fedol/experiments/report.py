@@ -32,10 +32,10 @@ def collect(out: Path) -> dict[str, Any]:
 
 def sheets(numbers: dict[str, Any]) -> list[Sheet]:
     """The tables of these numbers."""
-    compared = [table for table in numbers["one_round"] if has(table, "over_fedol")]
+    numbered = list(enumerate(numbers["one_round"], 1))
     return [
-        *(one_round(table, number) for number, table in enumerate(numbers["one_round"], 1)),
-        *(over_fedol(table, number) for number, table in enumerate(compared, 1)),
+        *(one_round(table, number) for number, table in numbered),
+        *(over_fedol(table, number) for number, table in numbered if has(table, "over_fedol")),  # of the same number
         *(rounds(panel, number) for number, panel in enumerate(numbers["rounds"], 1)),
         *(cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)),
     ]

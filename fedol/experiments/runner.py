@@ -146,17 +146,24 @@ class Bench:
 
     def _train(self, batch: list[Plan], progress: Progress) -> list[str]:
         """Clients, then servers, then rounds; each cell is kept as it is finished."""
-        groups = [(group.cells, Scenario(group.cells[0].config, self._scenario.dataset)) for group in batch]
+        groups, errors = [], []
+        for group in batch:
+            try:
+                groups.append((group.cells, Scenario(group.cells[0].config, self._scenario.dataset)))
+            except FedolError as error:  # what one seed deals out, another may not
+                errors.append(f"{group.cells[0].place}: {error}")
+        if not groups:
+            return errors
         failed = one_round.train_clients(groups, self.folder, progress.epoch)
         ready = [(cell, scenario) for cells, scenario in groups for cell in cells if cell.clients not in failed]
         single, several = ([pair for pair in ready if (pair[0].rounds == 1) is once] for once in (True, False))
         processes = [guarded(one_round.server(cell, scenario, self.folder)) for cell, scenario in single]
         done = ((single[position][0], result) for position, result in drive(processes, self.device, progress.epoch))
-        errors = list(failed.values())
+        errors += failed.values()
         for results in (done, rounds.run(several, self.folder, progress.epoch, progress.deadline)):
             for cell, result in results:
                 if isinstance(result, FedolError):
-                    errors.append(f"{label(cell.settings)}: {result}{self._cure(cell, result)}")
+                    errors.append(f"{label(cell.settings)}, {cell.place}: {result}{self._cure(cell, result)}")
                 else:
                     self._finish(cell, result, progress)
         return errors

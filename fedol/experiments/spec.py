@@ -14,6 +14,7 @@ from fedol.experiments import paper
 from fedol.experiments.cells import (
     CONTROLS,
     EQUAL_COMPUTE,
+    FEEDBACK_EPOCHS,
     FEEDBACKS,
     ONE_ROUND,
     ROUNDS,
@@ -44,7 +45,7 @@ class Spec:
     partitions: tuple[str, ...] = PARTITIONS
     seeds: tuple[int, ...] = (0,)
     rounds: int = 15
-    feedback_epochs: int = 20
+    feedback_epochs: int = FEEDBACK_EPOCHS
     feedback: str = SERVER
     equal_compute: bool = False  # one-pass methods train as many server epochs as FedOL in all its iterations
 
@@ -66,9 +67,7 @@ class Spec:
             if kind != "rounds" and name in ROUNDS_ONLY:
                 raise InputError(f"'{name}' belongs to a benchmark of the kind 'rounds', and this one is '{kind}'.")
         equal = _of(bool, values.get("equal_compute", False), "equal_compute")
-        for name, instead in INSTEAD.items():
-            if name in settings:
-                raise InputError(f"A benchmark has '{instead}' beside its settings, instead of '{name}' among them.")
+        _refuse_instead(settings)
         base = configure(preset, overrides=settings)
         usual = PARTITIONS if base.dataset == paper.DATASET else (base.partition,)
         variants = []
@@ -82,7 +81,7 @@ class Spec:
             partitions=tuple(dict.fromkeys(map(canonical, _listed(values.get("partitions", usual))))),
             seeds=tuple(_seeds(values.get("seeds", 1))),
             rounds=_of(int, values.get("rounds", 15), "rounds"),
-            feedback_epochs=_of(int, values.get("feedback_epochs", 20), "feedback_epochs"),
+            feedback_epochs=_of(int, values.get("feedback_epochs", FEEDBACK_EPOCHS), "feedback_epochs"),
             feedback=str(values.get("feedback", SERVER)),
             equal_compute=equal,
         )
@@ -160,6 +159,12 @@ def _of(kind: type[T], value: Any, what: str) -> T:
     return value
 
 
+def _refuse_instead(settings: dict[str, Any]) -> None:
+    for name, instead in INSTEAD.items():
+        if name in settings:
+            raise InputError(f"A benchmark has '{instead}' beside its settings, instead of '{name}' among them.")
+
+
 def _variant(values: Any, methods: Any) -> tuple[dict[str, Any], Any]:
     """Its settings and its methods, which are those of the benchmark unless it has its own."""
     for name in _of(dict, values, "a variant"):
@@ -169,6 +174,7 @@ def _variant(values: Any, methods: Any) -> tuple[dict[str, Any], Any]:
     for name in settings:
         if name in DATA:
             raise InputError(f"Variants are compared on the same data, so '{name}' cannot differ between them.")
+    _refuse_instead(settings)
     return settings, values.get("methods", methods)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from fedol.config import configure
 from fedol.evaluation import summary_statistics
 from fedol.experiments import paper
-from fedol.experiments.cells import CEILING, ENSEMBLE, HOW, OFF, ONE_ROUND, Cell
+from fedol.experiments.cells import CEILING, ENSEMBLE, FEEDBACK_EPOCHS, HOW, OFF, ONE_ROUND, SWITCHES
 from fedol.methods import ITERATED, title
 from fedol.methods.teacher import Distillation
 
@@ -19,9 +19,8 @@ Result = dict[str, Any]
 # Cells that agree in these stand in one table; the ceiling has no clients and stands in every table of its data, or in
 # one of its own where there is none.
 SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", *HOW)
-DEFAULTS, FEEDBACK_EPOCHS = Distillation(), Cell.feedback_epochs
+DEFAULTS = Distillation()
 VOTES = {name: getattr(DEFAULTS, name) for name in ("tau", "rho", "rho_step")}  # the paper's
-SWITCHES = ("patch", "average", "weight_decay", "defence")  # of a server; the paper's has none of them on
 ANY = "any partition"  # the column of a table that has no clients
 ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
 
@@ -38,7 +37,7 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
         named = {cell["settings"]["partition"] for cell in mine if "partition" in cell["settings"]}
         partitions = sorted(named, key=rank) or [ANY]
         rows = list(alike(mine).values())
-        fedol = _to_compare_with(rows)
+        fedol = to_compare_with(rows)
         body = [_row(row, partitions, fedol) for row in rows]
         tell_apart(body)
         named_fedol = next((row["label"] for row, cells in zip(body, rows, strict=True) if cells is fedol), None)
@@ -47,7 +46,7 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
     return found
 
 
-def _to_compare_with(rows: list[list[Result]]) -> list[Result]:
+def to_compare_with(rows: list[list[Result]]) -> list[Result]:
     """The row of FedOL; of several the one with the paper's settings, else of those with its votes the longest."""
     fedol = [row for row in rows if row[0]["method"] == "fedol"]
     theirs = [row for row in fedol if as_the_paper(row[0]["settings"])]

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from fedol.experiments.cells import CEILING, ENSEMBLE, Cell
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
-from fedol.methods import LOCAL, METHODS, trainings
+from fedol.methods import LOCAL, METHODS, PARAMETER_METHODS, trainings
 from fedol.methods.fedkt import Ensembles
 from fedol.server import Architecture
 
@@ -71,6 +71,8 @@ def server_predictions(cell: Cell, scenario: Scenario) -> float:
     if cell.method in (LOCAL, ENSEMBLE):
         return 0.0 if cell.method == LOCAL else cell.config.clients * client_predictions(cell, scenario)
     times = trainings(cell.method, cell.config.iterations) + 1
-    server = forward_flops(scenario.under(cell.config).server) * (cell.config.public + len(scenario.dataset.test))
+    own = scenario.under(cell.config)
+    model = schemes.of(own).architecture(0) if cell.method in PARAMETER_METHODS else own.server
+    server = forward_flops(model) * (cell.config.public + len(scenario.dataset.test))
     later = (cell.rounds - 1) * (cell.config.clients * client_predictions(cell, scenario) + server)
     return times * server + later

@@ -8,6 +8,8 @@ from rich.console import RenderableType
 from rich.progress import Progress, Task
 from rich.text import Text
 
+from fedol.times import clock
+
 WIDTH = 40  # of a bar
 
 
@@ -30,5 +32,5 @@ def line(task: Task) -> Text:
     )
     text.append(f" {int(task.completed):>{len(str(int(task.total)))}}/{int(task.total)} ", "progress.download")
     left = task.time_remaining
-    clock = "-:--" if left is None else f"{int(left) // 60}:{int(left) % 60:02d}"
-    return text.append(f"{task.fields['note']}  ").append(clock, "progress.remaining")
+    ends = "-:--" if left is None else clock(left)
+    return text.append(f"{task.fields['note']}  ").append(ends, "progress.remaining")

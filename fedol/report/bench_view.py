@@ -42,5 +42,5 @@ def bench_view(folder: Path) -> dict[str, Any]:
         "costs": [cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)],
         "cells": len(results),
         "runs": runs,
-        "shown": {run["file"] for run in runs},
+        "shown": {run["file"]: run["id"] for run in runs},
     }

@@ -29,7 +29,7 @@ def cell_view(result: Result) -> dict[str, Any]:
     where = [settings["partition"]] if "partition" in settings else []
     where += [f"{settings['rounds']} rounds"] if step == "round" else []
     return {
-        "id": cell_id(result["file"]),
+        "id": f"cell-{Path(result['file']).stem}",  # where the page shows it
         "file": result["file"],
         "name": ", ".join([label(settings), *where, f"seed {result['seed']}"]),
         "accuracy": result["accuracy"],
@@ -41,11 +41,6 @@ def cell_view(result: Result) -> dict[str, Any]:
         "command": result.get("command"),
         "made": {name: result[name] for name in ("device", "date", "commit", "seconds") if result.get(name)},
     }
-
-
-def cell_id(file: str) -> str:
-    """Where the page shows the cell of this file."""
-    return f"cell-{Path(file).stem}"
 
 
 def _chart(values: list[float], step: str) -> Markup:

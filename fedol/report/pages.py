@@ -12,7 +12,6 @@ from markupsafe import Markup
 from fedol import __version__
 from fedol.errors import FedolError
 from fedol.files import intact, write_atomically
-from fedol.report.cell_view import cell_id
 from fedol.report.tables import percent, size
 
 
@@ -46,7 +45,7 @@ def render(template: str, view: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "bytes": size, "cell_id": cell_id}
+    environment.filters |= {"percent": percent, "bytes": size}
     environment.globals |= {"inline": _inline, "version": __version__}
     try:
         return environment.get_template(template).render(view)

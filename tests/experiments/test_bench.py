@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedol.data import load
+from fedol.data import load, split
 from fedol.errors import FedolError
 from fedol.experiments import rounds as rounds_module
 from fedol.experiments import work
@@ -64,6 +64,24 @@ def test_a_partition_that_cannot_be_is_said_before_the_others_are_computed(tmp_p
     with pytest.raises(FedolError, match="cannot hold all 10 classes"):
         bench.run(progress := Silent())
     assert not progress.jobs and not list(tmp_path.rglob("*.json"))
+
+
+def test_a_seed_that_cannot_be_dealt_stops_no_other(tmp_path):
+    y = np.arange(400) % 2
+    y[:22] = 2  # so few that with some seeds too many of them are public
+    x = np.random.default_rng(0).integers(0, 256, (400, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "rare.npz", train_x=x, train_y=y, test_x=x[:9], test_y=y[:9])
+    settings = {**TINY, "dataset": str(tmp_path / "rare.npz"), "public": 200}
+    values = {**SMOKE, "partitions": "classes:1", "methods": "local", "settings": settings}
+    data = load(settings["dataset"])
+    fits = {seed: (split(data, 200, seed).private.y == 2).sum() >= 10 for seed in range(40)}
+    (bad, *_), (good, better, *_) = ([seed for seed, fit in fits.items() if fit is np.bool_(kind)] for kind in (0, 1))
+    out = tmp_path / "bench"
+    for _ in range(2):
+        summary = Bench(Spec.from_json({**values, "seeds": [good, bad, better]}), out).run(Silent())
+        assert (summary["cells"], summary["finished"]) == (3, 2)
+        (failure,) = summary["failed"]
+        assert failure.startswith(f"classes:1, seed {bad}: ") and "samples" in failure
 
 
 @pytest.fixture(scope="module")
@@ -596,7 +614,7 @@ def test_a_method_that_fails_is_reported_and_stops_no_other(tmp_path):
         tmp_path, methods="local,feddf,fedavg", settings={**TINY, "parameter_model": "tests.experiments.bad:NaN"}
     )
     assert summary["finished"] == 2 and len(summary["failed"]) == 1
-    assert "FedAvg" in summary["failed"][0] and "diverged" in summary["failed"][0]
+    assert re.match(r"FedAvg, dirichlet:0\.5, seed 0: client \d diverged", summary["failed"][0])
 
 
 SCRIPT = "import sys; from fedol.experiments.worker import main; sys.exit(main())"

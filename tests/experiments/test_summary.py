@@ -3,6 +3,7 @@
 import pytest
 
 from fedol.experiments import curves, paper, summary
+from fedol.experiments.report import sheets
 from fedol.experiments.sheets import has, one_round, over_fedol, rounds
 from fedol.report import plots
 
@@ -294,6 +295,9 @@ def test_curves_of_other_settings_are_not_mixed():
     page = rounds(panel, 1)
     ours = [row for row in page.rows if "paper" not in row[0]]
     assert [row[-1] for row in ours] == [""] * 3 and "FedOL: not run" in page.note  # nobody failed to pass it
+    # The paper's curve stands there once, and not beside the teacher's feedback, which is not the paper's.
+    assert [bool(line["paper"]) for line in panel["lines"]] == [True, False, False]
+    assert [row[0] for row in page.rows if "paper" in row[0]] == ["FedDF, paper"]
 
 
 def test_curves_of_one_name_say_in_what_they_differ():
@@ -312,6 +316,26 @@ def test_fedol_stands_beside_the_rounds_with_their_epochs():
     cells = [result("feddf", 0.2, history=[{"round": 1, "accuracy": 0.2}] * 2, rounds=2, server_epochs=50)]
     cells += [result("fedol", 0.3, server_epochs=50, **other), result("fedol", 0.4, server_epochs=10, **other)]
     assert curves.figures(cells)[0]["fedol"]["mean"] == 0.3
+
+
+def test_the_figure_and_the_table_compare_with_the_same_fedol():
+    votes = {"server_epochs": 50, "rho": 0.1, "rho_step": 0.05}
+    cells = [result("feddf", 0.2, history=[{"round": 1, "accuracy": 0.2}] * 2, rounds=2, server_epochs=50)]
+    cells += [
+        result("fedol", 0.42, iterations=10, tau=0.2, **votes),
+        result("fedol", 0.11, iterations=20, tau=5, **votes),
+    ]
+    assert summary.tables(cells)[0]["fedol"] == "FedOL (10 × 50 epochs)"
+    (panel,) = curves.figures(cells)
+    assert panel["fedol"]["mean"] == 0.42 and panel["lines"][0]["passes_fedol"] is None
+
+
+def test_a_table_and_its_comparison_have_one_number():
+    votes = {"server_epochs": 50, "iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
+    cells = [result("feddf", 0.2, seed=seed, server_epochs=50) for seed in range(3)]  # the largest table, without FedOL
+    cells += [result(method, 0.3, width=16, **votes) for method in ("fedol", "fedol+")]
+    found = sheets({"one_round": summary.tables(cells), "rounds": [], "cost": []})
+    assert [sheet.name for sheet in found] == ["one-round-1", "one-round-2", "over-fedol-2"]
 
 
 def test_a_curve_of_one_seed_is_held_against_fedol_with_that_seed():

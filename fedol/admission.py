@@ -94,11 +94,14 @@ def _welcome(client: str, codec: str, signed: bool, task: Task) -> None:
 
 
 def check_sender(client: str, codec: str, key: Path | None, task: Task) -> None:
-    """Refuse what the server would refuse once it is sent, before a client has worked for it."""
+    """Refuse what the server would refuse once it is sent, and what cannot be sent, before a client works for it."""
+    check_name(client)
+    codecs.find(codec)
+    own = None if key is None else signing.public_key(key)
     try:
         _welcome(client, codec, key is not None, task)
     except InputError as error:
         raise InputError(f"The server would not take your file: {error}.") from None
     listed = task.clients.get(client)
-    if key is not None and listed is not None and signing.public_key(key) != listed:
+    if own is not None and listed is not None and own != listed:
         raise InputError(f"{key} is not the key that the task lists for '{client}'; sign with that.")

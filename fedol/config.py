@@ -16,7 +16,7 @@ from fedol.codecs import DEFAULT, find
 from fedol.errors import InputError, unknown
 from fedol.kinds import check_kinds
 from fedol.methods import LOCAL, PARAMETER_METHODS, Distillation
-from fedol.robust.defence import NONE, Defence
+from fedol.robust.defence import NONE, Defence, canonical
 from fedol.training import Recipe
 
 # A model is a name or, from Python, a class or function of yours.
@@ -103,6 +103,7 @@ class RunConfig(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "client_models", tuple(_names(self.client_models)))
+        object.__setattr__(self, "defence", canonical(self.defence))
         if not self.client_models:
             raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")
         find(self.codec)

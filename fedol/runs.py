@@ -115,10 +115,14 @@ class RunFolder:
         """The server after a finished iteration."""
         return load(self.checkpoint(iteration), self._server_model)
 
+    def finished(self) -> int:
+        """How many iterations of the server are finished."""
+        stems = (path.stem for path in (self.path / "server").glob("*.safetensors"))
+        return max((int(stem) for stem in stems if stem.isdecimal()), default=0)
+
     def last(self) -> ServerModel | None:
         """The server after the last finished iteration."""
-        finished = [path for path in (self.path / "server").glob("*.safetensors") if path.stem.isdecimal()]
-        return self.server(max(int(path.stem) for path in finished)) if finished else None
+        return self.server(finished) if (finished := self.finished()) else None
 
     def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
         """Keep a finished iteration; the checkpoint comes last, because it is what marks it finished."""

@@ -82,6 +82,9 @@ def test_a_client_hears_it_before_it_has_worked(task: Task, keys: dict[str, str]
         ("alice", "float16", None): "would not take your file: it is not signed",
         ("alice", "float32", mine): "would not take your file: it uses the codec float32",
         ("eve", "float16", mine): "would not take your file: the task does not list the client 'eve'",
+        ("_alice", "float16", mine): "_alice",
+        ("alice", "flaot16", mine): "There is no codec 'flaot16'",
+        ("alice", "float16", tmp_path / "none.key"): "none.key is no private key",
         ("alice", "float16", other): "bob.key is not the key that the task lists for 'alice'",
     }.items():
         with pytest.raises(InputError, match=refusal):

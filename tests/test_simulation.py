@@ -205,3 +205,7 @@ def test_progress_is_told(tiny: dict[str, Any], tmp_path: Path) -> None:
     )
     assert stages == [("clients", 2), ("server", 2)]
     assert sorted(names) == ["client 0", "client 1", "server 1/2", "server 2/2"]
+    for made in ("summary.json", "server/02.safetensors"):
+        (tmp_path / "run" / made).unlink()
+    fedol.run(out=tmp_path / "run", on_stage=lambda name, epochs: stages.append((name, epochs)), **tiny)
+    assert stages[2:] == [("clients", 0), ("server", 1)]  # what is left, by which the time left is reckoned

@@ -201,7 +201,7 @@ def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")],
 
     Example: fedol bench report bench
     """
-    tables(out, as_json)
+    tables(out, as_json=as_json)
     if not as_json:
         Console().print(f"Written to {out / 'report'}.", markup=False, highlight=False)
     page(out, quiet=as_json)

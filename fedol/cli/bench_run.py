@@ -52,27 +52,26 @@ def run(
         said = f"{summary['finished']} of {summary['cells']} cells are finished in {out}{other}."
         Console().print(said, markup=False, highlight=False)
     if summary["finished"]:
-        if not (quiet or as_json):
-            tables(out)
+        tables(out, quiet or as_json)
         page(out, quiet or as_json)
     for failure in summary["failed"]:
         Console(stderr=True).print(Text.assemble(("Failed:", "bold red"), f" {failure}"), soft_wrap=True)
     sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
 
 
-def tables(out: Path, as_json: bool = False) -> None:
+def tables(out: Path, quiet: bool = False, as_json: bool = False) -> None:
     """Print the folder's tables or numbers, then write them: the folder may be one to read only."""
     from fedol.experiments.report import collect, sheets, write
     from fedol.report.progress import LiveProgress
 
-    with LiveProgress(quiet=as_json):
+    with LiveProgress(quiet=quiet or as_json):
         numbers = collect(out)
     if as_json:
         print(json.dumps(numbers, indent=1))
-    else:
+    elif not quiet:
         show(sheets(numbers))
     try:
-        with LiveProgress(quiet=as_json):
+        with LiveProgress(quiet=quiet or as_json):
             write(out, numbers)
     except MissingExtra as error:  # of the figure, which is drawn last
         Console(stderr=True).print(f"The figure is not drawn. {error}", markup=False, highlight=False, soft_wrap=True)

@@ -116,13 +116,15 @@ def predict(
     from fedol.admission import check_sender
     from fedol.federation.predictors import predict_knowledge
     from fedol.federation.taskfolder import TaskFolder
-    from fedol.privacy.release import released
+    from fedol.privacy.release import parsed, released
     from fedol.report.progress import LiveProgress
     from fedol.report.tables import size
 
     folder = TaskFolder.open(task)
     name, packed = client or out.stem, codec or folder.task.codec
     check_sender(name, packed, key, folder.task)
+    if release:
+        parsed(release)
     with LiveProgress(quiet=quiet or as_json):
         knowledge = predict_knowledge(model, folder.public(public), folder.task, name)
     if release:

@@ -46,8 +46,8 @@ def split(dataset: Dataset, public: int, seed: int, development: int = 0) -> Spl
         )
     if dataset.unnamed and not (dataset.train.y == 0).any() and not (dataset.test.y == 0).any():
         raise InputError(
-            f"No image of {dataset.name} has the label 0, so labels seem to count from 1; subtract 1, or name all "
-            "classes, also those that have no image."
+            f"No image of {dataset.name} has the label 0, so labels seem to count from 1; subtract 1, or give the "
+            "classes names other than their numbers."
         )
     order = numpy_generator(seed, "split").permutation(total)
     if not 0 <= development < total - public:

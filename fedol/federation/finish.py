@@ -19,7 +19,8 @@ def finish(coordinator: Coordinator, test: Images | None, quiet: bool, as_json: 
     """Train on what was collected, print the summary and return it."""
     with LiveProgress(quiet=quiet or as_json) as progress:
         plan = coordinator.settings
-        progress.stage("server", trainings(plan.method, plan.iterations) * plan.recipe.epochs)
+        missing = trainings(plan.method, plan.iterations) - coordinator.folder.finished()
+        progress.stage("server", missing * plan.recipe.epochs)
         summary = coordinator.run(progress.epoch, test)
     if as_json:
         print(json.dumps({"out": str(coordinator.out), **summary}, indent=1))

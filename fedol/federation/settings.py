@@ -39,6 +39,7 @@ class ServerConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "defence", defence.canonical(self.defence))
         if self.method not in METHODS:
             raise unknown("method of a server that learns from files", self.method, METHODS)
         if self.width < 1:

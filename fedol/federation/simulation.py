@@ -128,7 +128,8 @@ class Simulation:
     def train_server(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> ServerModel:
         """The method on the clients' files, exactly as they were uploaded."""
         settings = self.config.distillation
-        on_stage("server", trainings(settings.method, settings.iterations) * settings.recipe.epochs)
+        missing = trainings(settings.method, settings.iterations) - self.folder.finished()
+        on_stage("server", missing * settings.recipe.epochs)
         uploads = [self.folder.knowledge(k) for k in range(self.config.clients)]
         ((_, server),) = drive([self.scheme.server(uploads, self.folder)], self.scenario.device, on_epoch)
         server.save(self.folder.path / "model.safetensors")

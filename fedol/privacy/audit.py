@@ -20,7 +20,7 @@ from fedol.data import Images
 from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge
 from fedol.privacy.membership import Leakage, Values, confidence, likelihood_ratio
-from fedol.privacy.release import released
+from fedol.privacy.release import parsed, released
 from fedol.seeding import derive, numpy_generator
 from fedol.server import ServerModel
 from fedol.training import Job, OnEpoch, Recipe, fit, predict
@@ -53,6 +53,9 @@ def audit(
     release: str | None = None,
 ) -> dict[str, Any]:
     """Membership inference and what the file says about the class mix; with ``shadows=0`` the threshold attack only."""
+    codecs.find(codec)  # what is no codec or no release is said before shadows are trained for it
+    if release:
+        parsed(release)
     return Attacker.of(model, members, others, public, recipe, shadows, seed, on_epoch).read(codec, release)
 
 

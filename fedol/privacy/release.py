@@ -28,23 +28,30 @@ MOST = {"noise": 100.0, "response": 20.0}
 
 def released(knowledge: Knowledge, how: str) -> Knowledge:
     """The knowledge as it is to be sent."""
-    kind, _, text = how.partition(":")
+    kind, strength = parsed(how)
     samples, classes = knowledge.log_probs.shape
     top = knowledge.log_probs.argmax(1)
     rng = np.random.default_rng()  # from the system's entropy: whoever could draw the same noise could subtract it
-    if kind == "label" and not text:
+    if kind == "label":
         return replace(knowledge, log_probs=_reported(top, classes, 1 - 1e-6))
-    strength = _strength(kind, text) if kind in MOST else math.nan
     if kind == "noise":
         noise = torch.from_numpy(rng.normal(0, strength, (samples, classes))).float()
         return replace(knowledge, log_probs=torch.log_softmax(knowledge.log_probs + noise, 1))
-    if kind == "response":
-        truth = math.exp(strength) / (math.exp(strength) + classes - 1)
-        shift = torch.from_numpy(np.where(rng.random(samples) < truth, 0, rng.integers(1, classes, samples)))
-        # A promise from private training still holds, and says more: noise on top takes nothing away from it.
-        guarantee = knowledge.privacy or Guarantee(strength, 0.0, PUBLIC_LABEL)
-        return replace(knowledge, log_probs=_reported((top + shift) % classes, classes, truth), privacy=guarantee)
-    raise InputError(f"There is no release '{how}'; use label, noise:SIGMA or response:EPSILON.")
+    truth = math.exp(strength) / (math.exp(strength) + classes - 1)
+    shift = torch.from_numpy(np.where(rng.random(samples) < truth, 0, rng.integers(1, classes, samples)))
+    # A promise from private training still holds, and says more: noise on top takes nothing away from it.
+    guarantee = knowledge.privacy or Guarantee(strength, 0.0, PUBLIC_LABEL)
+    return replace(knowledge, log_probs=_reported((top + shift) % classes, classes, truth), privacy=guarantee)
+
+
+def parsed(how: str) -> tuple[str, float]:
+    """The kind of release and its strength, or an error: worth knowing before a model is asked."""
+    kind, _, text = how.partition(":")
+    if how == "label":
+        return kind, 0.0
+    if kind not in MOST:
+        raise InputError(f"There is no release '{how}'; use label, noise:SIGMA or response:EPSILON.")
+    return kind, _strength(kind, text)
 
 
 def _reported(label: torch.Tensor, classes: int, right: float) -> torch.Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedol.report.tables import percent, size
+from fedol.report.tables import count, percent, size
 from fedol.robust.screening import left_out
 
 Figure = tuple[str, str, str]  # what, how much, a remark
@@ -26,7 +26,8 @@ def _simulated(summary: dict[str, Any]) -> str:
     clients, server = summary["clients"], summary["server"]
     best, mean = max(client["accuracy"] for client in clients), summary["local"]["mean"]
     if server is None:
-        return f"{len(clients)} clients on their own: {percent(mean)} accurate on average, the best {percent(best)}."
+        alone = f"{count(len(clients), 'client')} on their own"
+        return f"{alone}: {percent(mean)} accurate on average, the best {percent(best)}."
     ensemble = summary["ensemble"]["accuracy"]
     parts = [
         _against(server["accuracy"], level, who)
@@ -37,8 +38,8 @@ def _simulated(summary: dict[str, Any]) -> str:
         )
     ]
     return (
-        f"The server is {percent(server['accuracy'])} accurate: {parts[0]}, {parts[1]} and {parts[2]}. Each of the "
-        f"{len(clients)} clients uploaded {size(summary['upload_bytes_per_client'])} once; it took "
+        f"The server is {percent(server['accuracy'])} accurate: {parts[0]}, {parts[1]} and {parts[2]}. Each of "
+        f"{count(len(clients), 'client')} uploaded {size(summary['upload_bytes_per_client'])} once; it took "
         f"{duration(summary['seconds'])}."
     )
 
@@ -47,8 +48,8 @@ def _served(summary: dict[str, Any]) -> str:
     clients, server, out = summary["clients"], summary["server"], len(left_out(summary["screening"]))
     sent = size(float(np.mean([client["bytes"] for client in clients])))
     words = (
-        f"{server['model']} ({server['parameters']:,} parameters) learnt from {len(clients) - out} clients, "
-        f"who sent {sent} each, once"
+        f"{server['model']} ({server['parameters']:,} parameters) learnt from "
+        f"{count(len(clients) - out, 'client')}, who sent {sent}{' each' if len(clients) - out > 1 else ''}, once"
     )
     words += f", in {duration(summary['seconds'])}" if "seconds" in summary else ""
     if summary["test"]:

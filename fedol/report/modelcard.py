@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedol.report.tables import percent, size
+from fedol.report.tables import count, percent, size
 from fedol.robust.screening import left_out
 from fedol.robust.trust import FEWEST
 
 CARD = """# {model} trained by FedOL
 
-One model with {parameters:,} parameters, trained from the predictions of {count} client{s}{out} on {samples:,} public
+One model with {parameters:,} parameters, trained from the predictions of {heard}{out} on {samples:,} public
 images without labels. No client's data or model left its place; each sent one file.
 
 ## Use
@@ -33,7 +33,7 @@ Or `fedol predict RUN IMAGES`, `fedol export RUN --onnx FILE`.
 {refused}
 ## Method
 
-`{method}`: {training}, seed {seed}, on {device}. Collection ended by: {closed}.
+`{method}`: {training}, seed {seed}, on {device}. Defence: {defence}. Collection ended by: {closed}.
 
 ## Metrics
 
@@ -57,7 +57,6 @@ def model_card(summary: dict[str, Any]) -> str:
     """The card of a finished server run."""
     config, task, classes = summary["config"], summary["task"], summary["task"]["classes"]
     out = left_out(summary["screening"])
-    count = len(summary["clients"]) - len(out)
     clients = [["client", "file", "size", "codec", "heard", "privacy that it promises"]]
     clients += [
         [
@@ -78,8 +77,7 @@ def model_card(summary: dict[str, Any]) -> str:
     return CARD.format(
         model=summary["server"]["model"],
         parameters=summary["server"]["parameters"],
-        count=count,
-        s="" if count == 1 else "s",
+        heard=count(len(summary["clients"]) - len(out), "client"),
         out=f" ({len(out)} more left out)" if out else "",
         samples=task["samples"],
         name=task["name"] or "(no name)",
@@ -93,6 +91,7 @@ def model_card(summary: dict[str, Any]) -> str:
         labels=_labels(config, summary["history"][-1]),
         seed=config["seed"],
         device=summary["device"],
+        defence=config["defence"],
         closed=summary["closed"],
         suspicions=_suspicions(summary),
         metrics=_metrics(summary),
@@ -104,9 +103,15 @@ def model_card(summary: dict[str, Any]) -> str:
 def _training(config: dict[str, Any], history: list[dict[str, Any]]) -> str:
     """What the server was trained with, of the settings those that its method heeds: what it did says which."""
     times = f"{len(history)} iterations of " if len(history) > 1 else ""
-    words = f"{times}{config['epochs']} epochs, batch {config['batch_size']}, Adam {config['lr']:g}"
-    words += f", tau {_tau(config):g}" if "coverage" in history[-1] else ""
-    return words + (f", rho {config['rho']:g} + {config['rho_step']:g} per iteration" if "rho" in history[-1] else "")
+    words = [f"{times}{count(config['epochs'], 'epoch')}", f"batch {config['batch_size']}", f"Adam {config['lr']:g}"]
+    words += ["flips and crops"] if config["augment"] else []
+    words += [f"a {config['schedule']} learning rate"] if config["schedule"] != "constant" else []
+    words += [config["patch"]] if config["patch"] != "none" else []
+    words += [f"weights averaged at {config['average']:g}"] if config["average"] else []
+    words += [f"weight decay {config['weight_decay']:g}"] if config["weight_decay"] else []
+    words += [f"tau {_tau(config):g}"] if "coverage" in history[-1] else []
+    words += [f"rho {config['rho']:g} + {config['rho_step']:g} per iteration"] if "rho" in history[-1] else []
+    return ", ".join(words)
 
 
 def _tau(config: dict[str, Any]) -> float:
@@ -141,7 +146,7 @@ def _metrics(summary: dict[str, Any]) -> str:
     if "changed" in summary:
         changed = summary["changed"]
         lines.append(
-            f"Continued from `{changed['from']}` with {len(changed['new_clients'])} new clients; "
+            f"Continued from `{changed['from']}` with {count(len(changed['new_clients']), 'new client')}; "
             f"{percent(changed['public_labels_changed'])} of the public images changed their class."
         )
     return " ".join(lines)

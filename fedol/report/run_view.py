@@ -15,6 +15,7 @@ from fedol.report.headline import figures, headline
 from fedol.report.recipe import recipe
 from fedol.report.suspicion import attention
 from fedol.report.tables import size
+from fedol.robust.defence import hearing_everyone
 from fedol.runs import read_metrics, read_summary
 
 WORST = 8  # classes whose confusions are shown
@@ -50,6 +51,7 @@ def run_view(folder: Path) -> dict[str, Any]:
         "calibration": evaluation["server"]["calibration"] if evaluation else None,
         "reliability": charts.reliability(evaluation["server"]["calibration"]) if evaluation else None,
         "attention": attention(summary, evidence),
+        "everyone": hearing_everyone(summary["config"]["defence"]),
         "refused": summary.get("refused", []),
         "promises": [client for client in summary["clients"] if client.get("privacy")],
         "costs": _costs(summary, folder),
@@ -60,14 +62,10 @@ def run_view(folder: Path) -> dict[str, Any]:
 def _clients(summary: dict[str, Any], evidence: dict[str, Any] | None) -> list[dict[str, Any]]:
     agreement = evidence["agreement"] if evidence else [None] * len(summary["clients"])
     trust = {entry["client"]: entry["trust"] for entry in summary.get("screening", [])}
+    names = [f"client {c['client']}" if "accuracy" in c else c["client"] for c in summary["clients"]]
     return [
-        {
-            **client,
-            "name": f"client {client['client']}" if "accuracy" in client else client["client"],
-            "agreement": share,
-            "trust": trust.get(client["client"]),
-        }
-        for client, share in zip(summary["clients"], agreement, strict=True)
+        {**client, "name": name, "agreement": share, "trust": trust.get(name)}
+        for client, name, share in zip(summary["clients"], names, agreement, strict=True)
     ]
 
 

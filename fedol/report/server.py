@@ -7,7 +7,8 @@ from typing import Any
 from rich.table import Table
 
 from fedol.report.plain import plain
-from fedol.report.tables import percent, size
+from fedol.report.tables import count, percent, size
+from fedol.robust.defence import hearing_everyone
 from fedol.robust.screening import left_out
 from fedol.robust.trust import FEWEST
 
@@ -16,8 +17,8 @@ def server_table(summary: dict[str, Any]) -> Table:
     """Who took part, who was refused and why, and the model."""
     out = left_out(summary["screening"])
     told = f", {len(out)} left out" if out else ""
-    word = "client" if len(summary["clients"]) == 1 else "clients"
-    table = Table(title=plain(f"{summary['task']['name']}: {len(summary['clients'])} {word}{told}", "table.title"))
+    heading = f"{summary['task']['name']}: {count(len(summary['clients']), 'client')}{told}"
+    table = Table(title=plain(heading, "table.title"))
     for heading in ("client", "file", "size", "codec", ""):
         table.add_column(heading)
     for client in summary["clients"]:
@@ -58,7 +59,8 @@ def suspicions(summary: dict[str, Any]) -> list[str]:
     unsettled = [entry for entry in summary["screening"] if entry["suspicious"] and not entry["left_out"]]
     lines += [f"{entry['client']} was kept, but look at it: {entry['why']}" for entry in unsettled]
     if found:
-        lines.append("Left out of vote and mixture; see the report, and to hear everyone: --defence exact,cap,runoff.")
+        everyone = hearing_everyone(summary["config"]["defence"])
+        lines.append(f"Left out of vote and mixture; see the report, and to hear everyone: --defence {everyone}.")
     if 0 < len(summary["screening"]) < FEWEST:
         lines.append(f"Fewer than {FEWEST} clients are too few to tell who lies: nobody can be left out.")
     return lines

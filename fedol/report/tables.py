@@ -26,6 +26,11 @@ def size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
+def count(number: int, what: str) -> str:
+    """So many of something: 1 client, 12 clients."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def run_table(summary: dict[str, Any]) -> Table:
     """The result of a run: every client, their mean, their ensemble, and the server model."""
     config, server, local = summary["config"], summary["server"], summary["local"]

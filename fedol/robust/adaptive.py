@@ -48,7 +48,7 @@ def exchanged(p: Tensor, images: Tensor, lie: Tensor) -> Tensor:
 
 
 def most_lies(send: Sender, passes: Callable[[list[Tensor]], bool], images: int) -> int:
-    """The number of images, found by bisection, up to which the lies pass; 0 where not even the truth does."""
+    """The number of images, found by bisection, up to which the lies pass; 0 where not even one does."""
     low, high = 0, images
     while low < high:
         count = (low + high + 1) // 2
@@ -71,4 +71,4 @@ def _passing(own: list[Tensor], others: list[Tensor], lie: Tensor, order: Tensor
     def passes(lies: list[Tensor]) -> bool:
         return all(k >= len(own) for k in judge(Opinions.of([*lies, *others])).excluded)
 
-    return sent(most_lies(sent, passes, len(order)) or len(order))
+    return sent(most_lies(sent, passes, len(order)) if passes(sent(0)) else len(order))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fedol.errors import unknown
+from fedol.errors import InputError, unknown
 
 CAP = 5.0  # times the fair share 1/C that a model's class confidence C² may count for
 FLOOR = 0.5  # nats of entropy below which a client gains no more weight in the mixture
@@ -22,6 +22,29 @@ DEFAULT = "trust,exact,cap,runoff"
 NONE = "none"
 
 
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if names == [NONE]:
+        return []
+    if NONE in names:
+        raise InputError(f"'{text}' asks for defences and for none; leave one of both out.")
+    for name in names:
+        if name not in DEFENCES:
+            raise unknown("defence", name, [*DEFENCES, NONE])
+    return names
+
+
+def canonical(text: str) -> str:
+    """One spelling of the same defences, whatever their order."""
+    names = _names(text)
+    return ",".join(name for name in DEFENCES if name in names) or NONE
+
+
+def hearing_everyone(text: str) -> str:
+    """These defences but for the one that leaves clients out."""
+    return canonical(",".join(name for name in _names(text) if name != "trust") or NONE)
+
+
 @dataclass(frozen=True)
 class Defence:
     """The defences as the server applies them. The default is none: Algorithm 1 and Eq. 12 to the letter."""
@@ -35,10 +58,7 @@ class Defence:
     @classmethod
     def parse(cls, text: str) -> Defence:
         """``none``, or names of defences with commas between them."""
-        names = [] if text == NONE else [name.strip() for name in text.split(",")]
-        for name in names:
-            if name not in DEFENCES:
-                raise unknown("defence", name, [*DEFENCES, NONE])
+        names = _names(text)
         return cls(
             "trust" in names,
             "exact" in names,

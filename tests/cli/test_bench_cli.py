@@ -1,6 +1,7 @@
 """`fedol bench` from the command line."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -93,6 +94,8 @@ def test_a_written_benchmark_runs_and_with_variants_it_is_an_ablation(tmp_path):
 
 def test_tables_are_printed_even_where_they_cannot_be_written(tmp_path, monkeypatch, capsys):
     bench("one-round", *TINY, "--partitions", "iid", "--methods", "local", "--out", tmp_path, "--json")
+    assert "Local" in (tmp_path / "report" / "report.md").read_text()  # which says what is printed, not what is written
+    shutil.rmtree(tmp_path / "report")
     (tmp_path / "report").write_text("a file where the folder would be")
     for words, shown in (([], "Local"), (["--json"], '"one_round"')):
         monkeypatch.setattr(sys, "argv", ["fedol", "bench", "report", str(tmp_path), *words])

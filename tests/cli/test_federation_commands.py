@@ -272,5 +272,9 @@ def test_a_file_that_the_server_would_refuse_is_not_made(fedol: Any, here: Path)
     fedol("task", "new", "t", "--public", "public.npz", "--classes", "a,b", "--client", "alice")
     code, _, err = fedol("client", "predict", "t", "--model", "broken.py:load", "--out", "eve.fedol")
     assert code == 2 and "does not list the client 'eve'" in err and not Path("eve.fedol").exists()
+    code, _, err = fedol(
+        "client", "predict", "t", "--model", "broken.py:load", "--out", "alice.fedol", "--release", "nosie:1"
+    )
+    assert code == 2 and "There is no release 'nosie:1'" in err
     code, _, err = fedol("client", "predict", "t", "--model", "broken.py:load", "--out", "alice.fedol")
     assert code == 2 and "asked for nothing" in err  # so it was asked this time

@@ -18,7 +18,7 @@ from fedol.federation.inbox import Inbox
 from fedol.federation.late import continued
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
-from fedol.times import seconds
+from fedol.robust.defence import DEFAULT
 
 TINY = {"server_model": "mlp", "iterations": 2, "epochs": 2, "batch_size": 16, "device": "cpu"}
 
@@ -74,6 +74,17 @@ def test_the_card_says_what_a_method_heeds(
     card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
     assert f"`{method}`: {training}" in card
     assert labels in card if labels else "Pseudo-labels" not in card
+    assert f"Defence: {DEFAULT}." in card
+
+
+def test_the_card_says_what_the_training_was_switched_to(federation: Federation, tmp_path: Path) -> None:
+    switched = {"augment": True, "schedule": "cosine", "patch": "cutmix", "average": 0.9, "weight_decay": 0.1}
+    run = coordinator(federation, tmp_path / "run", method="pooled", epochs=1, defence="none", **switched)
+    run.collect([federation.file("alice"), federation.file("bob")])
+    run.run()
+    card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    assert "`pooled`: 1 epoch, batch 16, Adam 0.001, flips and crops, a cosine learning rate, cutmix, weights" in card
+    assert "weights averaged at 0.9, weight decay 0.1, seed" in card and "Defence: none." in card
 
 
 @pytest.mark.parametrize(
@@ -259,14 +270,3 @@ def test_a_changed_setting_is_refused(federation: Federation, tmp_path: Path) ->
     coordinator(federation, tmp_path / "run")
     with pytest.raises(FedolError, match=r"lr was 0\.001, now 0\.1"):
         coordinator(federation, tmp_path / "run", lr=0.1)
-
-
-@pytest.mark.parametrize(("text", "value"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("2d", 172800)])
-def test_durations(text: str, value: float) -> None:
-    assert seconds(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "5", "h", "-1h", "1w", "1h30m"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(InputError, match="is no time"):
-        seconds(text)

@@ -11,7 +11,8 @@ import fedol
 from fedol.cli import main
 from fedol.config import RunConfig, configure
 from fedol.errors import InputError
-from fedol.robust.defence import DEFAULT, Defence
+from fedol.federation.settings import ServerConfig
+from fedol.robust.defence import DEFAULT, Defence, canonical, hearing_everyone
 
 QUICK: dict[str, Any] = {"client_models": "mlp", "server_model": "mlp", "epochs": 10, "iterations": 1, "device": "cpu"}
 
@@ -21,6 +22,16 @@ def test_the_default_is_the_paper_s_method(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text('defence = "trust,cap"\n')
     assert configure(file=file).distillation.defence == Defence.parse("trust,cap")
+
+
+def test_one_spelling_of_the_same_defences() -> None:
+    for text in ("exact,trust", "trust, exact", "trust,exact,exact"):
+        assert configure(overrides={"defence": text}) == configure(overrides={"defence": "trust,exact"})
+        assert ServerConfig("task", defence=text).defence == "trust,exact"
+    assert canonical(DEFAULT) == DEFAULT and canonical("none") == "none"
+    assert [hearing_everyone(text) for text in (DEFAULT, "trust", "none")] == ["exact,cap,runoff", "none", "none"]
+    with pytest.raises(InputError, match="'trust,none' asks for defences and for none"):
+        canonical("trust,none")
 
 
 def test_a_run_screens_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -34,6 +45,10 @@ def test_a_run_screens_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.
     assert [entry["client"] for entry in summary["screening"]] == [f"client {k}" for k in range(10)]
     assert not any(entry["left_out"] for entry in summary["screening"])
     assert json.loads((tmp_path / "run" / "evidence.json").read_text())["runoff"] is True  # the page says who decides
+    page = (tmp_path / "run" / "report.html").read_text()
+    for entry in summary["screening"]:
+        row = page.split(f'<th scope="row">{entry["client"]}</th>')[1].split("</tr>")[0]
+        assert f'data-value="{entry["trust"]}">{entry["trust"]:.2f}</td>' in row
 
 
 def test_a_liar_s_file_is_left_out_of_a_run(tmp_path: Path) -> None:
@@ -51,7 +66,8 @@ def test_a_liar_s_file_is_left_out_of_a_run(tmp_path: Path) -> None:
         part.unlink()
     result = fedol.run(**settings)
     assert [entry["client"] for entry in result.summary["screening"] if entry["left_out"]] == ["client 0"]
-    assert "suspicious, left out" in (result.out / "report.html").read_text()
+    page = (result.out / "report.html").read_text()
+    assert "suspicious, left out" in page and "to hear everyone all the same, <code>--defence none</code>" in page
     # The page's votes are those that counted: the liar is shown, without weight, and sure in no iteration.
     evidence = json.loads((result.out / "evidence.json").read_text())
     assert evidence["runoff"] is False and evidence["left_out"] == ["client 0"] and evidence["clients"][0] == "client 0"

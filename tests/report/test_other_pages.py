@@ -113,6 +113,13 @@ def test_a_benchmarks_table_sorts(browser: Any, bench: Path) -> None:
     assert browser.execute_script(column) == ["FedOL", "FedET", "FedDF"]
 
 
+def test_nobody_failed_to_pass_a_fedol_that_was_not_run(tmp_path: Path) -> None:
+    for method, accuracy, rounds, never in (("feddf", 0.3, 4, False), ("fedol", 0.4, 1, True)):
+        cell(tmp_path, method, "dirichlet:0.05", 0, accuracy, rounds)
+        page = write_report(tmp_path).read_text()
+        assert (">never<" in page) is never and ("(not run here)" in page) is not never
+
+
 def test_a_large_benchmarks_page_is_small(tmp_path: Path) -> None:
     """More runs than the paper's tables have, in its size; those that the page does not hold are files beside it."""
     history = [

@@ -37,9 +37,9 @@ def write_atomically(path: Path, data: bytes) -> None:
             temporary.unlink()
 
 
-def sweep(folder: Path) -> None:
-    """Remove what a killed process left half-written in a folder of ours."""
-    for leftover in folder.rglob(f".*{TEMPORARY}"):
+def sweep(folder: Path, name: str = "*") -> None:
+    """Remove what a killed process left half-written in a folder of ours; of one file, where it is named."""
+    for leftover in folder.rglob(f".{name}.*{TEMPORARY}"):
         with suppress(OSError):
             leftover.unlink()
 

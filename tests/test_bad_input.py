@@ -141,6 +141,7 @@ def test_distill(knowledge: list[np.ndarray], settings: dict[str, Any], sentence
 # --- Settings, the same from Python, from the command line and from a TOML file.
 
 SETTINGS = [
+    ("method", "FedOL", "no method 'FedOL'; did you mean 'fedol'"),
     ("dataset", "cifar1000", "no dataset 'cifar1000'; did you mean 'cifar100'"),
     ("dataset", "digits.txt", "no dataset 'digits.txt'"),
     ("dataset", "nowhere.npz", "no file nowhere.npz"),

@@ -96,6 +96,7 @@ def test_the_tables(
 def test_the_table_of_the_quick_job_fits_80_columns(tmp_path: Path) -> None:
     from rich.console import Console
 
+    from fedol import methods
     from fedol.report.tables import history_table, run_table
 
     client = {"model": "resnet22-wide", "parameters": 17_121_444, "samples": 45_000, "classes": 100, "accuracy": 1.0}
@@ -111,7 +112,8 @@ def test_the_table_of_the_quick_job_fits_80_columns(tmp_path: Path) -> None:
     diagnostics = {"test_accuracy": 1.0, "pseudo_label_accuracy": None}
     with open(tmp_path / "out", "w") as file:
         console = Console(file=file, width=80)
-        console.print(run_table(summary))
+        for method in methods.names():  # whose titles are as long as "FedET, variance of probabilities"
+            console.print(run_table({**summary, "config": {**summary["config"], "method": method}}))
         console.print(history_table([{**record, "diagnostics": diagnostics}]))
         console.print(history_table([{"iteration": 1, "loss": 0.5, "diagnostics": {"test_accuracy": 1.0}}]))
     text = (tmp_path / "out").read_text()

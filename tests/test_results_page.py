@@ -165,6 +165,18 @@ def test_the_figure_over_rounds(numbers: dict[str, Any]) -> None:
     assert next(shown, None) is None
 
 
+def test_fedproxs_grid_on_digits() -> None:
+    _, *body = table("Equal compute and rounds on digits", 1)
+    shown = {name.strip("`").replace("`", ""): words for name, *words in body}
+    for panel in collect(ROOT / "results" / "digits")["rounds"]:
+        lines = [line for line in panel["lines"] if line["method"] in ("fedavg", "fedprox")]
+        assert [line["settings"].get("mu") for line in lines] == [None, 0.001, 0.01, 0.1, 1.0]
+        for words, place in (("first round", 0), ("round 15", 14)):
+            points = [line["rounds"][place] for line in lines]
+            spreads = [f"{100 * point['mean']:.1f} ± {100 * point['std']:.1f}" for point in points]
+            assert shown[f"{panel['partition']}, {words}"] == spreads and {point["n"] for point in points} == {3}
+
+
 @pytest.mark.parametrize(
     ("heading", "folder", "others"),
     [("Equal compute and rounds on digits", "digits", 0), ("SGD instead of Adam, on digits", "sgd", 1)],

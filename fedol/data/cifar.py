@@ -6,7 +6,8 @@ import hashlib
 import tarfile
 import tempfile
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -116,6 +117,19 @@ def _read(path: Path, md5: str, *keys: str) -> list[Any]:
         raise InputError(f"{path} is no CIFAR file ({error}); get a fresh copy of its folder.") from error
 
 
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder, and take it away again where nothing came into it: its name may be mistyped."""
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        for place in new:
+            with suppress(OSError):  # it holds something
+                place.rmdir()
+
+
 def _locate(source: Source, data_dir: Path) -> Path:
     """The folder with the published files, unpacked or downloaded first where it must be."""
     for folder in (data_dir, data_dir / source.folder):
@@ -123,8 +137,7 @@ def _locate(source: Source, data_dir: Path) -> Path:
             return folder
     archive = data_dir / source.url.rpartition("/")[2]
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=data_dir, prefix=".unpack-") as scratch:
+        with _made(data_dir), tempfile.TemporaryDirectory(dir=data_dir, prefix=".unpack-") as scratch:
             if not archive.is_file():
                 archive = _download(source.url, Path(scratch) / archive.name, data_dir)
             _unpack(archive, source, Path(scratch))

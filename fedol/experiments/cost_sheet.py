@@ -50,13 +50,18 @@ def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
         f"knowledge method's clients then also train {FEEDBACK_EPOCHS} epochs on the server's predictions for "
         "the public images (FedHKT-style: for those where it agrees with its teacher, so at most that). Uploads are "
         + _sent(table["rows"])
-        + "; the public images, which everyone holds beforehand, are not counted. Training costs three forward passes "
-        "a sample. "
+        + "; what comes down later in a knowledge method is reckoned, predictions for all public images in the same "
+        "codec; the public images, which everyone holds beforehand, are not counted. Training costs three forward "
+        "passes a sample. "
         + (f"Seconds are those of trainings side by side on {where}, not what each takes alone. " if where else "")
         + table["explanation"]
     )
     heads = ["", *(head for head, _, _ in columns)]
-    return Sheet(f"cost-{number}", f"Cost: {settings_in_words(table['settings'])}", heads, rows, note.strip())
+    records = [
+        {"method": title(row["method"]), **{key: row.get(key) for _, key, _ in columns}} for row in table["rows"]
+    ]
+    words = f"Cost: {settings_in_words(table['settings'])}"
+    return Sheet(f"cost-{number}", words, heads, rows, note.strip(), records)
 
 
 def _sent(rows: list[dict[str, Any]]) -> str:

@@ -43,6 +43,7 @@ class Bench:
 
     def estimates(self) -> list[dict[str, Any]]:
         """What is missing and how long it takes here, for people and programs."""
+        self.folder.check()
         missing = self.plans()
         if not missing:
             return []  # the speed, which may have to be measured, matters to nobody
@@ -79,6 +80,8 @@ class Bench:
                     failed += self._run(batch, progress)
                 tried |= {cell.hash for group in batch for cell in group.cells}
                 todo = [group for group in todo if any(cell.hash not in tried for cell in group.cells)]
+                left = [missing for group in todo if (missing := self._missing(group))]  # less what others finished
+                progress.total = progress.done + sum(self._plan(cells).work for cells in left)
                 least = 0
         hashes = {cell.hash: self.folder.finished(cell) for cell in self.spec.cells()}
         counts = {"cells": len(hashes), "finished": sum(hashes.values()), "elsewhere": self._taken(todo)}

@@ -13,7 +13,7 @@ timing/<name>.json            how much was computed in how many seconds, for est
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -21,7 +21,7 @@ from typing import Any
 
 from fedol.errors import FedolError
 from fedol.experiments.cells import Cell, digest
-from fedol.files import intact, read_header, read_json, write_json
+from fedol.files import intact, read_header, read_json, sweep, write_json
 from fedol.locks import Taken, hold
 from fedol.watching import watched
 
@@ -35,17 +35,23 @@ class BenchFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def open(self) -> None:
-        """Make sure that results can be written and belong here, before anything is computed."""
+    def check(self) -> None:
+        """Make sure that results belong here."""
         if (self.path / "config.json").exists():
             raise FedolError(f"{self.path} holds a run and is no benchmark's folder; choose another --out.")
+        if self.path.exists() and not self.path.is_dir():
+            raise FedolError(f"The folder {self.path} cannot be written (it is a file); choose another.")
+
+    def open(self) -> None:
+        """Make sure that results belong here and can be written, before anything is computed."""
+        self.check()
         try:
             (self.path / "cells").mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=self.path / "cells").close()
         except OSError as error:
             raise FedolError(f"The folder {self.path} cannot be written ({error.strerror}); choose another.") from None
 
-    def claim(self, cells: Iterable[Cell], held: ExitStack) -> bool:
+    def claim(self, cells: Sequence[Cell], held: ExitStack) -> bool:
         """Keep other processes from all that has these cells' clients while ``held`` is open; False: one is there."""
         with ExitStack() as taken:
             for clients in sorted({cell.clients for cell in cells}):
@@ -56,6 +62,11 @@ class BenchFolder:
                 if lock is not None:
                     taken.callback(lock.release)
             held.push(taken.pop_all())
+        for cell in cells:  # now ours alone: what a killed process has left half-written
+            for folder in (self.path / "clients" / cell.clients, self.rounds(cell)):
+                sweep(folder)
+            for file in (self.cell(cell), self.server(cell)):
+                sweep(file.parent, file.name)
         return True
 
     def cell(self, cell: Cell) -> Path:
@@ -113,7 +124,7 @@ class BenchFolder:
     def _result(self, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = read_json(path, ELSEWHERE)
         whole = isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in RESULT.items())
-        if not (whole and isinstance(found["settings"].get("method"), str)):
+        if not (whole and isinstance(found["settings"].get("method"), str) and 0 <= found["accuracy"] <= 1):
             raise FedolError(f"{path} is no result of a benchmark; {ELSEWHERE}.")
         # A copy under another name would count as a further seed, and one over another's as that one's result.
         if not path.stem == found["hash"] == digest(found["settings"]):

@@ -8,7 +8,8 @@ from typing import Any
 from fedol.experiments.cost_sheet import cost_sheet
 from fedol.experiments.report import collect
 from fedol.experiments.sheets import has, measure, settings_in_words
-from fedol.experiments.store import BenchFolder
+from fedol.experiments.store import ELSEWHERE, BenchFolder
+from fedol.files import intact
 from fedol.report.cell_view import cell_view
 from fedol.report.rounds_chart import rounds_chart
 
@@ -33,7 +34,10 @@ def bench_view(folder: Path) -> dict[str, Any]:
         for panel in numbers["rounds"]
     ]
     results = list(BenchFolder(folder).results())
-    runs = [cell_view(result) for result in results[:MOST_RUNS]]
+    runs = []
+    for result in results[:MOST_RUNS]:
+        with intact(folder / result["file"], ELSEWHERE):
+            runs.append(cell_view(result))
     return {
         "name": folder.resolve().name,
         "tables": tables,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedol.errors import FedolError, MissingExtra
+
+LABEL = 40  # characters of which two fit side by side below a panel
 
 
 def blank(width: float, height: float) -> Any:
@@ -66,7 +69,10 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
 
     The bands are the standard deviation over seeds.
     """
-    figure = blank(5.2 * len(panels), 5.0)
+    longest = max((len(line["label"]) for panel in panels for line in panel["lines"]), default=0)
+    columns = 2 if longest <= LABEL else 1  # of the legend
+    below = max(math.ceil((len(panel["lines"]) + 1) / columns) for panel in panels)  # its lines, with FedOL's
+    figure = blank(max(5.2, 0.8 + 0.055 * longest) * len(panels), 4.4 + 0.15 * below)
     for number, panel in enumerate(panels, 1):
         axes = figure.add_subplot(1, len(panels), number)
         for line in panel["lines"]:
@@ -90,7 +96,9 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
         axes.set(ylabel="accuracy, %", ylim=(0, None))
         axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.25
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))  # within, it hides curves
+        axes.legend(
+            fontsize=7, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.14)
+        )  # within, it hides curves
     if any(panel["beside"] for panel in panels):
         figure.supxlabel("solid: ours; dotted: the paper's", size=8)
     save(figure, path)

@@ -35,7 +35,7 @@ def run_table(summary: dict[str, Any]) -> Table:
     """The result of a run: every client, their mean, their ensemble, and the server model."""
     config, server, local = summary["config"], summary["server"], summary["local"]
     table = _table(f"{config['dataset']}, {config['partition']}: accuracy on the test set")
-    table.add_column("", no_wrap=True)
+    table.add_column("", min_width=len("Local (mean)"))  # wraps: the server is called by its method's name
     table.add_column("model", no_wrap=True, overflow="ellipsis")
     for heading in ("parameters", "samples", "classes", "uploads", "accuracy"):
         table.add_column(heading, justify="right", no_wrap=True)

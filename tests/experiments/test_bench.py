@@ -1,5 +1,6 @@
 """The smoke size of every benchmark on digits, resuming after a kill, merging, and the report."""
 
+import csv
 import json
 import os
 import re
@@ -242,6 +243,22 @@ def test_several_processes_in_one_folder_share_the_groups(tmp_path):
     assert run(tmp_path, **settings) == {"cells": 3, "finished": 3, "elsewhere": 0, "failed": []}
 
 
+def test_what_others_finish_leaves_the_time_left(tmp_path, monkeypatch):
+    settings = {"methods": "feddf", "partitions": "dirichlet:0.5,classes:5,iid"}
+    other = tmp_path / "other"
+    run(other, **settings)
+    progress, train = Silent(), Bench._train
+
+    def meanwhile(self, batch, *given):
+        errors = train(self, batch, *given)
+        shutil.copytree(other / "cells", tmp_path / "mine" / "cells", dirs_exist_ok=True)  # as if by another process
+        return errors
+
+    monkeypatch.setattr(Bench, "_train", meanwhile)
+    assert run(tmp_path / "mine", progress, **settings)["finished"] == 3
+    assert progress.jobs.count("client 0") == 1 and progress.done == progress.total
+
+
 def test_what_another_process_has_finished_meanwhile_is_not_done_again(tmp_path, monkeypatch):
     settings = {"methods": "feddf", "partitions": "dirichlet:0.5,classes:5"}
     claim, progress = BenchFolder.claim, Silent()
@@ -329,6 +346,8 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FedolError, match="cannot be written"):
         run(tmp_path / "file", methods="local")
+    with pytest.raises(FedolError, match="cannot be written"):
+        Bench(Spec.from_json({**SMOKE, "methods": "local"}), tmp_path / "file").estimates()  # the dry run
 
 
 def test_a_folder_to_read_only_is_an_error_before_anything_is_trained(tmp_path):
@@ -454,6 +473,18 @@ def test_a_damaged_client_stops_only_the_methods_that_read_it(tmp_path):
     assert failure.startswith("FedDF") and failure.endswith("Remove that file, and the same command makes it again.")
     damaged.unlink()
     assert run(tmp_path, kind="rounds", rounds=2, feedback_epochs=1, methods="fedavg,feddf")["finished"] == 2
+
+
+def test_what_a_killed_process_left_half_written_goes(tmp_path):
+    wanted = Spec.from_json({**SMOKE, "methods": "feddf"})
+    bench, (cell,) = Bench(wanted, tmp_path), wanted.cells()
+    places = bench.folder.record(cell.clients, 0), bench.folder.cell(cell), bench.folder.server(cell)
+    left = [path.with_name(f".{path.name}.4711.tmp") for path in (*places, bench.folder.cell(cell).with_name("z.json"))]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("half")
+    assert bench.run(Silent())["finished"] == 1
+    assert [path.exists() for path in left] == [False, False, False, True]  # another's may be under way
 
 
 def test_a_damaged_cell_is_not_finished_and_computed_again(tmp_path):
@@ -810,6 +841,17 @@ def test_the_report_in_every_medium(smoke):
     text = (out / "report" / "report.md").read_text()
     assert "| FedOL (2 × 1 epoch) |" in text and "Server on true public labels (1 epoch)" in text
     assert (out / "report" / "rounds.png").read_bytes()[1:4] == b"PNG"
+    tables = {}
+    for path in (out / "report").glob("*.csv"):
+        with path.open(newline="") as file:
+            tables[path.stem] = list(csv.DictReader(file))
+    (fedol,) = (row for row in tables["one-round-1"] if row["method"] == "FedOL (2 × 1 epoch)")
+    (row,) = (row for row in numbers["one_round"][0]["rows"] if row["method"] == "fedol")
+    assert fedol["partition"] == "dirichlet:0.5" and (fedol["n"], fedol["std"], fedol["paper"]) == ("1", "", "")
+    assert float(fedol["accuracy"]) == pytest.approx(100 * row["cells"]["dirichlet:0.5"]["mean"], abs=1e-4)
+    assert all(row["points"] for row in tables["over-fedol-1"])
+    assert {row["round"] for row in tables["rounds-1"]} == {"1", "2"} and tables["rounds-1"][0]["whose"] == "ours"
+    assert float(next(row for row in tables["cost-1"] if row["method"] == "FedDF")["up_bytes"]) > 1000
 
 
 def test_a_report_leaves_no_table_of_the_one_before(smoke, tmp_path):

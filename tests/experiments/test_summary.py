@@ -249,6 +249,23 @@ def test_a_figure_drawn_again_is_the_same_file(tmp_path):
         assert first.read_bytes() == second.read_bytes()
 
 
+@pytest.mark.filterwarnings("error")
+def test_long_names_leave_room_for_the_curves(monkeypatch, tmp_path):
+    history = [{"round": 1, "accuracy": 0.1}, {"round": 2, "accuracy": 0.2}]
+    names = ("feddf", "fedet", "fedhkt", "fedhkt-k", "mine", "pooled", "pooled-uniform", "fedol+")
+    odd = {"server_epochs": 500, "feedback_epochs": 5, "feedback": "teacher", "patch": "cutmix", "defence": "cap"}
+    cells = [result(name, 0.2, history=history, rounds=2, **odd) for name in names]
+    drawn = []
+    monkeypatch.setattr(plots, "save", lambda figure, path: drawn.append(figure))
+    plots.rounds_figure(curves.figures(cells), tmp_path / "rounds.png")
+    (figure,) = drawn
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    assert axes.get_position().height > 0.4
+    legend, whole = axes.get_legend().get_window_extent(), figure.bbox
+    assert whole.x0 <= legend.x0 and legend.x1 <= whole.x1 and whole.y0 <= legend.y0
+
+
 def test_rounds_say_how_many_seeds_each_curve_has_where_they_differ():
     def fed(method, seeds):
         history = [{"round": n, "accuracy": 0.1 * n} for n in (1, 2)]

@@ -86,9 +86,9 @@ def _same_task(header: Header, task: Task) -> None:
 
 def _welcome(client: str, codec: str, signed: bool, task: Task) -> None:
     if task.clients and client not in task.clients:
-        raise InputError(f"the task does not list the client '{client}'")
+        raise InputError(f"the task does not list the client '{client}'; use the name that it lists")
     if task.clients.get(client) is not None and not signed:
-        raise InputError(f"it is not signed, but the task has a key for '{client}'; sign it with --key")
+        raise InputError(f"it is not signed, but the task has a key for '{client}'; sign it with that key")
     if task.codecs and codec not in task.codecs:
         raise InputError(f"it uses the codec {codec[:40]}, but the task accepts {', '.join(task.codecs)}")
 

@@ -21,8 +21,9 @@ class MissingExtra(FedolError):
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a name that is not in a registry, with the nearest known name."""
     names = sorted(known)
-    near = get_close_matches(name.lower(), names, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"known are: {', '.join(names)}."
+    lowered = {other.lower(): other for other in names}
+    near = get_close_matches(name.lower(), lowered, n=1)
+    hint = f"did you mean '{lowered[near[0]]}'?" if near else f"known are: {', '.join(names)}."
     return InputError(f"There is no {kind} '{name}'; {hint}")
 
 

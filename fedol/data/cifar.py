@@ -175,7 +175,9 @@ def _download(url: str, to: Path, data_dir: Path) -> Path:
     try:
         with urllib.request.urlopen(url, timeout=30) as answer, to.open("wb") as file:
             pieces = iter(lambda: answer.read(PIECE), b"")
-            for piece in watched(pieces, "downloading", int(answer.headers.get("Content-Length", 0)) // PIECE or None):
+            for piece in watched(
+                pieces, "downloading", -(-int(answer.headers.get("Content-Length", 0)) // PIECE) or None
+            ):
                 file.write(piece)
     except (OSError, HTTPException) as error:  # URLError is an OSError
         raise InputError(

@@ -44,10 +44,11 @@ def split(dataset: Dataset, public: int, seed: int, development: int = 0) -> Spl
             f"The public set must have 1 to {total - 1:,} samples, fewer than the {total:,} "
             f"training samples of {dataset.name}, not {public}; change --public."
         )
-    if dataset.unnamed and not (dataset.train.y == 0).any() and not (dataset.test.y == 0).any():
+    least = int(min(dataset.train.y.min(), dataset.test.y.min()))
+    if dataset.unnamed and least:
         raise InputError(
-            f"No image of {dataset.name} has the label 0, so labels seem to count from 1; subtract 1, or give the "
-            "classes names other than their numbers."
+            f"The labels of {dataset.name} begin with {least} and not with 0; subtract {least}, or give the classes "
+            "names other than their numbers."
         )
     order = numpy_generator(seed, "split").permutation(total)
     if not 0 <= development < total - public:

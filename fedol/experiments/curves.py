@@ -67,11 +67,15 @@ def _lines(cells: list[Result], dataset: str, partition: str) -> list[dict[str, 
 
 
 def _level(cells: list[Result], beside: list[Result]) -> dict[str, Any] | None:
-    """FedOL's one round, with the seeds and servers' epochs of the curves where it has them; as tables choose it."""
+    """FedOL's one round, with the seeds and servers' epochs of the curves where it has them.
+
+    Of several the one that tables compare with, else the longest.
+    """
     seeds, epochs = ({cell["settings"].get(name) for cell in beside} for name in ("seed", "server_epochs"))
     same = [cell for cell in cells if cell["settings"]["seed"] in seeds] or cells
     fitting = [cell for cell in same if cell["settings"]["server_epochs"] in epochs] or same
-    chosen = to_compare_with(list(alike(fitting).values()))
+    rows = list(alike(fitting).values())
+    chosen = to_compare_with(rows) or max(rows, key=lambda row: row[0]["settings"]["iterations"], default=[])
     return summary_statistics([cell["accuracy"] for cell in chosen]) if chosen else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ class Bench:
                     failed += self._run(batch, progress)
                 tried |= {cell.hash for group in batch for cell in group.cells}
                 todo = [group for group in todo if any(cell.hash not in tried for cell in group.cells)]
-                left = [missing for group in todo if (missing := self._missing(group))]  # less what others finished
+                left = [cells for group in todo if (cells := self._missing(group, tried))]  # less what others finished
                 progress.total = progress.done + sum(self._plan(cells).work for cells in left)
                 least = 0
         hashes = {cell.hash: self.folder.finished(cell) for cell in self.spec.cells()}
@@ -90,18 +90,16 @@ class Bench:
     def _free(self, todo: list[Plan], tried: set[str], held: contextlib.ExitStack) -> Iterator[Plan]:
         """Groups that no other process works on, each claimed as it is asked for; less what is finished or failed."""
         for group in todo:
-            if self.folder.claim(group.cells, held):
-                cells = [cell for cell in self._missing(group) if cell.hash not in tried]
-                if cells:
-                    yield group if cells == group.cells else self._plan(cells)
+            if self.folder.claim(group.cells, held) and (cells := self._missing(group, tried)):
+                yield group if cells == group.cells else self._plan(cells)
 
     def _taken(self, todo: list[Plan]) -> int:
         """How many unfinished cells other processes work on."""
         with contextlib.ExitStack() as held:
             return sum(len(self._missing(group)) for group in todo if not self.folder.claim(group.cells, held))
 
-    def _missing(self, group: Plan) -> list[Cell]:
-        return [cell for cell in group.cells if not self.folder.finished(cell)]
+    def _missing(self, group: Plan, tried: Collection[str] = ()) -> list[Cell]:
+        return [cell for cell in group.cells if cell.hash not in tried and not self.folder.finished(cell)]
 
     def _plan(self, cells: list[Cell]) -> Plan:
         return plan(cells, self._scenario, self.folder)

@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedol.experiments import curves
+from fedol.experiments import curves, records
 from fedol.methods import title
 from fedol.training import Recipe
 
@@ -23,7 +23,7 @@ class Sheet:
     columns: list[str]
     rows: list[list[str]]
     note: str = ""
-    records: list[dict[str, Any]] = field(default_factory=list)  # a number of the table each, as CSV has them
+    records: list[dict[str, Any]] = field(default_factory=list)  # what CSV has of it
 
     def markdown(self) -> str:
         """As Markdown."""
@@ -33,7 +33,7 @@ class Sheet:
         return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
 
     def csv(self) -> str:
-        """As CSV: a row per number, so that nothing has to be taken apart."""
+        """As CSV: numbers, so that nothing has to be taken apart."""
         text, names = io.StringIO(), dict.fromkeys(name for record in self.records for name in record)
         writer = csv.DictWriter(text, list(names), lineterminator="\n")
         writer.writeheader()
@@ -56,13 +56,7 @@ def over_fedol(table: dict[str, Any], number: int) -> Sheet:
         f"{over}."
     )
     title = f"Above FedOL: {settings_in_words(table['settings'])}"
-    records = [
-        {"method": name, "partition": partition, **_numbers(entry, "points")}
-        for name, line in lines.items()
-        for partition, entry in zip(partitions, line, strict=True)
-        if entry
-    ]
-    return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note, records)
+    return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note, records.over_fedol(table))
 
 
 def _over_seeds(entries: list[dict[str, Any]]) -> tuple[bool, str]:
@@ -98,13 +92,8 @@ def one_round(table: dict[str, Any], number: int) -> Sheet:
     )
     spreads = [f"{100 * entry['over_clients']:.1f}" for _, entry in entries if entry["over_clients"] is not None]
     note += f" Local's standard deviation over the clients of a seed: {', '.join(spreads)}." if spreads else ""
-    records = [
-        {"method": row["label"], "partition": partition, **_numbers(entry), **_beside(entry)}
-        for row in table["rows"]
-        for partition, entry in row["cells"].items()
-    ]
     title = f"One round: {settings_in_words(table['settings'])}"
-    return Sheet(f"one-round-{number}", title, columns, rows, note, records)
+    return Sheet(f"one-round-{number}", title, columns, rows, note, records.one_round(table))
 
 
 def rounds(panel: dict[str, Any], number: int) -> Sheet:
@@ -124,22 +113,15 @@ def rounds(panel: dict[str, Any], number: int) -> Sheet:
             their = panel["paper_fedol"]
             passes = str(curves.first_above(line["paper"], their) or "never") if their else ""
             rows.append([f"{title(line['method'])}, paper", *curve, *[""] * (length - len(curve)), passes])
-    records = [{"method": "FedOL, its one round", "whose": "ours", "round": 1, **_numbers(level)} for level in fedol]
-    for line in panel["lines"]:
-        head = {"method": line["label"], "whose": "ours"}
-        records += [{**head, "round": n, **_numbers(point)} for n, point in enumerate(line["rounds"], 1)]
-        head = {"method": title(line["method"]), "whose": "the paper's"}
-        theirs = enumerate(line["paper"] or [], 1)
-        records += [{**head, "round": n, "accuracy": _percent(value)} for n, value in theirs]
     level = "" if fedol else " FedOL: not run."
-    in_paper = f" FedOL's one round in the paper: {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else ""
+    theirs = f" FedOL's one round in the paper: {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else ""
     return Sheet(
         f"rounds-{number}",
         f"Rounds: {panel['partition']}, {settings_in_words(panel['settings'])}",
         columns,
         rows,
-        f"{measure(panel['settings'])} in %, {over}.{level}{in_paper}",
-        records,
+        f"{measure(panel['settings'])} in %, {over}.{level}{theirs}",
+        records.rounds(panel),
     )
 
 
@@ -175,21 +157,6 @@ def _spread(entry: dict[str, Any], count: bool = True, sign: str = "") -> str:
     number = f" (n = {entry['n']})" if count else ""
     spread = "" if entry["std"] is None else f" ± {100 * entry['std']:.1f}{number}"
     return f"{100 * entry['mean']:{sign}z.1f}{spread}"
-
-
-def _numbers(entry: dict[str, Any], what: str = "accuracy") -> dict[str, Any]:
-    """Mean, spread and seeds of a cell, in percent or points."""
-    return {what: _percent(entry["mean"]), "std": _percent(entry["std"]), "n": entry["n"]}
-
-
-def _beside(entry: dict[str, Any]) -> dict[str, Any]:
-    theirs = entry["paper"] or {"mean": None, "std": None}
-    numbers = {"paper": theirs["mean"], "paper_std": theirs["std"], "difference": entry["difference"]}
-    return {name: _percent(value) for name, value in numbers.items()}
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else round(100 * share, 4)
 
 
 def _paper(entry: dict[str, Any]) -> str:

@@ -53,16 +53,19 @@ class BenchFolder:
 
     def claim(self, cells: Sequence[Cell], held: ExitStack) -> bool:
         """Keep other processes from all that has these cells' clients while ``held`` is open; False: one is there."""
+        alone = True
         with ExitStack() as taken:
             for clients in sorted({cell.clients for cell in cells}):
                 try:
                     lock = hold(self.path / "clients" / clients / "lock")
                 except Taken:
                     return False
-                if lock is not None:
+                if lock is None:  # a file system without locks
+                    alone = False
+                else:
                     taken.callback(lock.release)
             held.push(taken.pop_all())
-        for cell in cells:  # now ours alone: what a killed process has left half-written
+        for cell in cells if alone else ():  # what a killed process has left half-written
             for folder in (self.path / "clients" / cell.clients, self.rounds(cell)):
                 sweep(folder)
             for file in (self.cell(cell), self.server(cell)):

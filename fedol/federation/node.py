@@ -96,25 +96,22 @@ class Node:
         check_sender(self.client, codec, key, folder.task)
         kept = Path(self.cache).expanduser() / f"{task_id}-{self.digest()}.fedol"
         if not kept.exists():
-            model = self._fit(folder, images.shape[1:]) if self.data else expanduser(self.model)
+            trained = kept.with_suffix(".safetensors")
+            model = self._fit(folder, images.shape[1:], trained) if self.data else expanduser(self.model)
             knowledge = predict_knowledge(model, images, folder.task, self.client)
             write_atomically(kept, knowledge.encode(codec, key))
         return kept.read_bytes()
 
-    def _fit(self, folder: TaskFolder, shape: tuple[int, ...]) -> str:
-        """The file of the trained model; with another codec or key it is the same."""
-        out = Path(self.cache).expanduser() / f"{folder.task.id}-{self.digest(without=('codec', 'key'))}.safetensors"
-        if out.exists():
-            return str(out)
+    def _fit(self, folder: TaskFolder, shape: tuple[int, ...], out: Path) -> str:
         recipe = Recipe(self.epochs, self.batch_size, self.lr, augment=self.augment, schedule=self.schedule)
         data, model = expanduser(self.data), expanduser(self.model)
         client_fit(folder.task, data, model, out, recipe, self.width, self.seed, self.device, shape=shape)
         return str(out)
 
-    def digest(self, without: tuple[str, ...] = ()) -> str:
+    def digest(self) -> str:
         """Changes with everything that the answer depends on: the settings, and the content of the files they name."""
-        settings = {name: value for name, value in asdict(self).items() if name not in ("cache", *without)}
-        places = [_file(self.model), _file(self.data), settings.get("key")]
+        settings = {name: value for name, value in asdict(self).items() if name != "cache"}
+        places = [_file(self.model), _file(self.data), self.key]
         content = [_content(Path(place).expanduser()) for place in places if place]
         return hashlib.sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()[:32]
 

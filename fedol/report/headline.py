@@ -26,7 +26,7 @@ def _simulated(summary: dict[str, Any]) -> str:
     clients, server = summary["clients"], summary["server"]
     best, mean = max(client["accuracy"] for client in clients), summary["local"]["mean"]
     if server is None:
-        alone = f"{count(len(clients), 'client')} on their own"
+        alone = f"{count(len(clients), 'client')} on {'their' if len(clients) > 1 else 'its'} own"
         return f"{alone}: {percent(mean)} accurate on average, the best {percent(best)}."
     ensemble = summary["ensemble"]["accuracy"]
     parts = [
@@ -37,9 +37,10 @@ def _simulated(summary: dict[str, Any]) -> str:
             (ensemble, f"their ensemble ({percent(ensemble)})"),
         )
     ]
+    who = f"Each of the {len(clients)} clients" if len(clients) > 1 else "The client"
     return (
-        f"The server is {percent(server['accuracy'])} accurate: {parts[0]}, {parts[1]} and {parts[2]}. Each of "
-        f"{count(len(clients), 'client')} uploaded {size(summary['upload_bytes_per_client'])} once; it took "
+        f"The server is {percent(server['accuracy'])} accurate: {parts[0]}, {parts[1]} and {parts[2]}. {who} "
+        f"uploaded {size(summary['upload_bytes_per_client'])} once; it took "
         f"{duration(summary['seconds'])}."
     )
 

@@ -25,5 +25,5 @@ class Lines:
         if now - self._told < EVERY:
             return
         self._told = now
-        of = f" of {total:,}, about {clock((now - self._began) * (total - done) / done)} left" if total else ""
+        of = f" of {total:,}, about {clock((now - self._began) * max(0, total - done) / done)} left" if total else ""
         self._console.print(Text(f"{self._what}: {done:,}{of}"), soft_wrap=True)

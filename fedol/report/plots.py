@@ -96,9 +96,8 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
         axes.set(ylabel="accuracy, %", ylim=(0, None))
         axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.25
         axes.grid(alpha=0.3)
-        axes.legend(
-            fontsize=7, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.14)
-        )  # within, it hides curves
+        # Below the axes: within, it would hide curves.
+        axes.legend(fontsize=7, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     if any(panel["beside"] for panel in panels):
         figure.supxlabel("solid: ours; dotted: the paper's", size=8)
     save(figure, path)

@@ -28,7 +28,7 @@ class LiveProgress:
         self._log = None if bars or quiet else console
         self._within = ExitStack()
         self._stage: TaskID | None = None
-        self._lines: Lines | None = None  # of the stage, in a log
+        self._lines = Lines(self._log, "epochs", None) if self._log else None  # in a log; then those of the stage
         self._jobs: dict[str, tuple[TaskID, float, int]] = {}  # a bar, and when it appeared, after how many epochs
         self._moved: dict[str, float] = {}
         self._epochs = 0

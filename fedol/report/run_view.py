@@ -15,7 +15,7 @@ from fedol.report.headline import figures, headline
 from fedol.report.recipe import recipe
 from fedol.report.suspicion import attention
 from fedol.report.tables import size
-from fedol.robust.defence import hearing_everyone
+from fedol.robust.defence import NONE, hearing_everyone
 from fedol.runs import read_metrics, read_summary
 
 WORST = 8  # classes whose confusions are shown
@@ -51,7 +51,7 @@ def run_view(folder: Path) -> dict[str, Any]:
         "calibration": evaluation["server"]["calibration"] if evaluation else None,
         "reliability": charts.reliability(evaluation["server"]["calibration"]) if evaluation else None,
         "attention": attention(summary, evidence),
-        "everyone": hearing_everyone(summary["config"]["defence"]),
+        "everyone": hearing_everyone(summary["config"].get("defence", NONE)),
         "refused": summary.get("refused", []),
         "promises": [client for client in summary["clients"] if client.get("privacy")],
         "costs": _costs(summary, folder),

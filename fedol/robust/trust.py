@@ -48,7 +48,7 @@ class Verdict:
     excluded: tuple[int, ...]
 
 
-def judge(opinions: Opinions) -> Verdict:
+def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
     """The verdict on all clients."""
     matrices = agreement(opinions, False), agreement(opinions, True), confidence_agreement(opinions)
     one_class, copy_of = _one_class(opinions), _copies(opinions, matrices[2])
@@ -81,7 +81,7 @@ def judge(opinions: Opinions) -> Verdict:
             )
         # Copies first: while one liar is a crowd, nobody's median means anything.
         worst = min(kept, key=lambda k: (copy_of[k] is None, evidence[k].trust))
-        if clients < FEWEST or len(excluded) >= (clients - 1) // 2 or evidence[worst].trust >= THRESHOLD:
+        if clients < FEWEST or len(excluded) >= (clients - 1) // 2 or evidence[worst].trust >= threshold:
             return Verdict(tuple(evidence[k] for k in range(clients)), tuple(excluded))
         kept.remove(worst)
         excluded.append(worst)

@@ -18,6 +18,7 @@ from test_feel import on_terminal
 from fedol import Task
 from fedol.cli import main
 from fedol.federation.roster import Roster
+from fedol.report.lines import Lines
 from fedol.report.progress import LiveProgress
 from fedol.report.roster import RosterView
 from fedol.watching import watched, watching
@@ -132,6 +133,23 @@ def test_a_log_has_a_line_every_fifteen_seconds(monkeypatch: pytest.MonkeyPatch)
         "clients, epochs: 240 of 1,000, about 1:35 left",
         "reading [images]: 2",
     ]
+
+
+def test_a_line_never_tells_of_time_before_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedol.report.lines.EVERY", 0.0)
+    out = io.StringIO()
+    lines = Lines(Console(file=out), "downloading", 3)
+    lines.tell(4)
+    assert out.getvalue() == "downloading: 4 of 3, about 0:00 left\n"
+
+
+def test_training_without_a_stage_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedol.report.lines.EVERY", 0.0)
+    out = io.StringIO()
+    job = SimpleNamespace(name="shadow 0", recipe=SimpleNamespace(epochs=5))
+    with LiveProgress(Console(file=out)) as progress:  # as in an audit
+        progress.epoch(SimpleNamespace(job=job, epoch=1, loss=1.0, images=700))  # type: ignore[arg-type]
+    assert out.getvalue() == "epochs: 1\n"
 
 
 def test_a_quiet_log_has_none(monkeypatch: pytest.MonkeyPatch) -> None:

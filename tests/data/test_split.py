@@ -64,7 +64,7 @@ def test_labels_that_count_from_one_are_noticed_where_no_names_say_otherwise():
     x, y = np.zeros((20, 8, 8), np.uint8), np.arange(20) % 4 + 1
     for names, test_y in ((None, y % 4), ("abcde", y)):  # a class may be rare, or known to have no image
         assert len(split(Dataset.from_arrays(x, y, x, test_y, names), 5, 0).classes) == 5
-    with pytest.raises(InputError, match="has the label 0, so labels seem to count from 1; subtract 1"):
+    with pytest.raises(InputError, match="begin with 1 and not with 0; subtract 1"):
         split(Dataset.from_arrays(x, y, x, y), 5, 0)
 
 

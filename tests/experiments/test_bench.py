@@ -247,16 +247,24 @@ def test_what_others_finish_leaves_the_time_left(tmp_path, monkeypatch):
     settings = {"methods": "feddf", "partitions": "dirichlet:0.5,classes:5,iid"}
     other = tmp_path / "other"
     run(other, **settings)
-    progress, train = Silent(), Bench._train
+    train, totals = Bench._train, []
 
-    def meanwhile(self, batch, *given):
-        errors = train(self, batch, *given)
-        shutil.copytree(other / "cells", tmp_path / "mine" / "cells", dirs_exist_ok=True)  # as if by another process
+    def meanwhile(self, batch, progress):
+        totals.append(progress.total)
+        errors = train(self, batch, progress)
+        for path in () if len(totals) > 1 or self.folder.path.name == "alone" else finished:
+            shutil.copy(path, self.folder.path / "cells")  # as if by another process
         return errors
 
+    finished = [other / "cells" / f"{cell.hash}.json" for cell in Spec.from_json({**SMOKE, **settings}).cells()[2:]]
     monkeypatch.setattr(Bench, "_train", meanwhile)
-    assert run(tmp_path / "mine", progress, **settings)["finished"] == 3
-    assert progress.jobs.count("client 0") == 1 and progress.done == progress.total
+    assert run(tmp_path / "alone", **settings)["finished"] == 3
+    assert totals == pytest.approx([totals[0]] * 3, rel=0.05)  # shares differ a little from the average
+    totals.clear()
+    assert run(tmp_path / "mine", **settings)["finished"] == 3
+    assert len(totals) == 2 and totals[1] == pytest.approx(
+        2 / 3 * totals[0], rel=0.05
+    )  # the third group is done elsewhere
 
 
 def test_what_another_process_has_finished_meanwhile_is_not_done_again(tmp_path, monkeypatch):
@@ -485,6 +493,16 @@ def test_what_a_killed_process_left_half_written_goes(tmp_path):
         path.write_text("half")
     assert bench.run(Silent())["finished"] == 1
     assert [path.exists() for path in left] == [False, False, False, True]  # another's may be under way
+
+
+def test_where_nothing_can_be_locked_nothing_is_swept(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedol.experiments.store.hold", lambda path: None)
+    cells = Spec.from_json({**SMOKE, "methods": "feddf"}).cells()
+    folder = BenchFolder(tmp_path)
+    left = folder.cell(cells[0]).with_name(f".{cells[0].hash}.json.4711.tmp")
+    write_json(left, "under way, perhaps")
+    with ExitStack() as held:
+        assert folder.claim(cells, held) and left.exists()
 
 
 def test_a_damaged_cell_is_not_finished_and_computed_again(tmp_path):
@@ -819,6 +837,14 @@ def test_the_flops_of_a_known_network():
 
     mlp = Architecture("mlp", tuple("abc"), (1, 4, 4), 2, Normalisation((0.0,), (1.0,)))
     assert forward_flops(mlp) == 2 * (16 * 8 + 8 * 3)
+
+
+def test_an_average_predicts_with_its_own_model():
+    cells = Spec.from_json({**SMOKE, "methods": "fedavg,feddf"}).cells()
+    scenario = Scenario(cells[0].config)
+    small, large = (work.server_predictions(cell, scenario) for cell in cells)
+    images = cells[0].config.public + len(scenario.dataset.test)
+    assert small == 2 * images * work.forward_flops(scenario.architecture(cells[0].config.parameter_model)) < large
 
 
 def test_the_report_in_every_medium(smoke):

@@ -345,6 +345,11 @@ def test_the_figure_and_the_table_compare_with_the_same_fedol():
     assert summary.tables(cells)[0]["fedol"] == "FedOL (10 × 50 epochs)"
     (panel,) = curves.figures(cells)
     assert panel["fedol"]["mean"] == 0.42 and panel["lines"][0]["passes_fedol"] is None
+    # Of two that no table prefers there is still a level: FedOL was run.
+    cells[1:] = [
+        result("fedol", a, iterations=10, tau=0.2, patch=p, **votes) for a, p in ((0.1, "cutout"), (0.3, "cutmix"))
+    ]
+    assert summary.tables(cells)[0]["fedol"] is None and curves.figures(cells)[0]["fedol"]["mean"] in (0.1, 0.3)
 
 
 def test_a_table_and_its_comparison_have_one_number():

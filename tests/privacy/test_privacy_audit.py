@@ -234,3 +234,12 @@ def test_an_audit_says_what_it_lacks(owner: Path, tmp_path: Path, capsys: pytest
     mine = ("--task", owner / "task", "--model", owner / "mine.safetensors", "--data", tmp_path / "few.npz")
     code, _, err = spoken(capsys, *mine, "--shadows", 0)
     assert code == 2 and "at least 10" in err
+
+
+def test_what_is_no_codec_or_release_is_said_before_shadows_are_trained(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedol.privacy.audit.fit", lambda *given: pytest.fail("trained"))
+    for codec, release, said in (("flaot16", None, "no codec 'flaot16'"), (None, "nosie:1", "no release 'nosie:1'")):
+        with pytest.raises(InputError, match=said):
+            run_audit(trained, 1, codec, 2, release=release)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from test_run_page import choose, opened, violations, visible
 
+from fedol.errors import FedolError
 from fedol.experiments.cells import digest
 from fedol.experiments.paper import one_round
 from fedol.files import read_json, write_json
@@ -118,6 +119,12 @@ def test_nobody_failed_to_pass_a_fedol_that_was_not_run(tmp_path: Path) -> None:
         cell(tmp_path, method, "dirichlet:0.05", 0, accuracy, rounds)
         page = write_report(tmp_path).read_text()
         assert (">never<" in page) is never and ("(not run here)" in page) is not never
+
+
+def test_a_damaged_history_is_named(tmp_path: Path) -> None:
+    cell(tmp_path, "feddf", "dirichlet:0.05", 0, 0.3, history=[7])
+    with pytest.raises(FedolError, match=r"cells/\w+\.json is damaged"):
+        write_report(tmp_path)
 
 
 def test_a_large_benchmarks_page_is_small(tmp_path: Path) -> None:

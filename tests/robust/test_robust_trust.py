@@ -1,6 +1,7 @@
 """Agreement and trust against obvious references, and who is left out."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
+from fedol.robust import adaptive
 from fedol.robust.agreement import LEAST, Opinions, agreement, confidence_agreement
 from fedol.robust.attacks import ATTACKS, attacked
 from fedol.robust.evidence import THRESHOLD, Evidence
@@ -116,6 +118,21 @@ def test_an_adaptive_attacker_passes_but_must_mostly_tell_the_truth() -> None:
     assert verdict.excluded == ()
     lies = [(a.argmax(1) != b.argmax(1)).double().mean().item() for a, b in zip(sent, clients, strict=False)]
     assert 0 < max(lies) < 0.6
+
+
+def test_an_attacker_that_may_tell_no_lie_tells_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is out even with the truth has nothing to lose, and lies everywhere."""
+    clients, lie = crowd(4, seed=1), torch.zeros(SAMPLES, dtype=torch.long)
+    for truth_passes in (True, False):
+
+        def verdict(opinions: Opinions, passes: bool = truth_passes) -> SimpleNamespace:
+            honest = torch.equal(opinions.vote[0].long(), clients[0].argmax(1))
+            return SimpleNamespace(excluded=() if honest and passes else (0,))
+
+        monkeypatch.setattr(adaptive, "judge", verdict)
+        order = torch.flip(clients[0].argmax(1).ne(0).nonzero()[:, 0], (0,))  # each a lie if it is told
+        (sent,) = adaptive._passing(clients[:1], clients[1:], lie, order)
+        assert torch.equal(sent, clients[0]) is truth_passes
 
 
 def test_a_client_sure_of_one_class_alone_is_compared_on_that_class() -> None:

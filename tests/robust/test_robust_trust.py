@@ -144,6 +144,12 @@ def test_a_client_sure_of_one_class_alone_is_compared_on_that_class() -> None:
         assert judge(Opinions.of([sent, *clients[1:]])).excluded == left_out
 
 
+def test_a_stricter_threshold_puts_more_out() -> None:
+    """What benchmarks/robustness.py asks of honest clients."""
+    opinions = Opinions.of(crowd(10, seed=1))
+    assert judge(opinions).excluded == () and len(judge(opinions, 1.0).excluded) > 0
+
+
 def test_of_three_clients_nobody_can_be_judged() -> None:
     clients = crowd(3)
     sent = attacked("random", clients[:1], clients[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import tarfile
 import tempfile
 import urllib.request
@@ -175,9 +176,8 @@ def _download(url: str, to: Path, data_dir: Path) -> Path:
     try:
         with urllib.request.urlopen(url, timeout=30) as answer, to.open("wb") as file:
             pieces = iter(lambda: answer.read(PIECE), b"")
-            for piece in watched(
-                pieces, "downloading", -(-int(answer.headers.get("Content-Length", 0)) // PIECE) or None
-            ):
+            length = int(answer.headers.get("Content-Length", 0))
+            for piece in watched(pieces, "downloading", math.ceil(length / PIECE) or None):
                 file.write(piece)
     except (OSError, HTTPException) as error:  # URLError is an OSError
         raise InputError(

@@ -20,7 +20,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from fedol.errors import FedolError
-from fedol.experiments.cells import Cell, digest
+from fedol.experiments.cells import CEILING, Cell, digest
 from fedol.files import intact, read_header, read_json, sweep, write_json
 from fedol.locks import Taken, hold
 from fedol.watching import watched
@@ -66,6 +66,8 @@ class BenchFolder:
                     taken.callback(lock.release)
             held.push(taken.pop_all())
         for cell in cells if alone else ():  # what a killed process has left half-written
+            if cell.method == CEILING:  # which other groups may be making, under other locks
+                continue
             for folder in (self.path / "clients" / cell.clients, self.rounds(cell)):
                 sweep(folder)
             for file in (self.cell(cell), self.server(cell)):

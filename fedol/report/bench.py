@@ -13,6 +13,7 @@ from fedol.experiments.progress import Progress
 from fedol.experiments.sheets import BESIDE, Sheet
 from fedol.names import printable
 from fedol.report.plain import plain
+from fedol.report.tables import count
 from fedol.times import clock
 
 LABEL = 26  # the most that the first column takes; its words wrap
@@ -55,7 +56,7 @@ def plan_table(plans: list[dict[str, Any]]) -> Table:
     flops = sum(plan["flops"] for plan in plans)
     # A few batches of the server tell little about small clients, or many models side by side.
     roughly = "about" if all(plan["timed"] for plan in plans) else "by a first measurement"
-    groups = f"{len(plans)} group{'s' if len(plans) != 1 else ''}"
+    groups = count(len(plans), "group")
     table = Table(title=f"{groups} to compute, {flops:.2g} FLOPs, {roughly} {clock(seconds)} on this device")
     for heading in ("partition", "seed", "clients", "methods", "about"):
         table.add_column(heading, justify="right" if heading in ("seed", "clients", "about") else "left")

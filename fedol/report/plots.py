@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedol.errors import FedolError, MissingExtra
+from fedol.report.tables import count
 
 LABEL = 40  # characters of which two fit side by side below a panel
 
@@ -49,16 +50,16 @@ def partition_heat_map(counts: np.ndarray, classes: tuple[str, ...], title: str,
     if width <= 30:
         axes.set_xticks(range(width), classes, rotation=0 if max(map(len, classes)) <= 2 else 60, ha="right")
     if width <= 12 and clients <= 30:
-        for (client, c), count in np.ndenumerate(counts):
-            if count:
+        for (client, c), samples in np.ndenumerate(counts):
+            if samples:
                 axes.text(
                     c,
                     client,
-                    count,
+                    samples,
                     ha="center",
                     va="center",
                     size=7,
-                    color="white" if count > counts.max() / 2 else "black",
+                    color="white" if samples > counts.max() / 2 else "black",
                 )
     figure.colorbar(image, ax=axes, label="samples")
     save(figure, path)
@@ -91,8 +92,8 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
         if panel["paper_fedol"]:
             axes.axhline(100 * panel["paper_fedol"], color="black", ls=":", lw=1)
         width, epochs = panel["settings"]["width"], panel["settings"]["epochs"]
-        each = f"{epochs} epoch{'s' if epochs != 1 else ''} a round"
-        axes.set(title=f"{panel['partition']}, width {width}, {each}", xlabel="communication rounds")
+        each = count(epochs, "epoch")
+        axes.set(title=f"{panel['partition']}, width {width}, {each} a round", xlabel="communication rounds")
         axes.set(ylabel="accuracy, %", ylim=(0, None))
         axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.25
         axes.grid(alpha=0.3)

@@ -14,7 +14,7 @@ from fedol.report import charts
 from fedol.report.headline import figures, headline
 from fedol.report.recipe import recipe
 from fedol.report.suspicion import attention
-from fedol.report.tables import size
+from fedol.report.tables import count, size
 from fedol.robust.defence import NONE, hearing_everyone
 from fedol.runs import read_metrics, read_summary
 
@@ -156,9 +156,7 @@ def _costs(summary: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
         rows.append(("Training, longest client", f"{max(clients):.1f} s"))
         rows.append(("Training, all clients", f"{sum(clients):.1f} s, side by side where they ran together"))
     if server:
-        rows.append(
-            ("Training, server", f"{sum(server):.1f} s in {len(server)} iteration{'s' if len(server) > 1 else ''}")
-        )
+        rows.append(("Training, server", f"{sum(server):.1f} s in {count(len(server), 'iteration')}"))
     rows.append(("Device", str(summary.get("provenance", summary)["device"])))
     return rows
 

@@ -484,15 +484,16 @@ def test_a_damaged_client_stops_only_the_methods_that_read_it(tmp_path):
 
 
 def test_what_a_killed_process_left_half_written_goes(tmp_path):
-    wanted = Spec.from_json({**SMOKE, "methods": "feddf"})
-    bench, (cell,) = Bench(wanted, tmp_path), wanted.cells()
+    wanted = Spec.from_json({**SMOKE, "methods": "feddf,ceiling"})
+    bench, (cell, ceiling) = Bench(wanted, tmp_path), wanted.cells()
     places = bench.folder.record(cell.clients, 0), bench.folder.cell(cell), bench.folder.server(cell)
-    left = [path.with_name(f".{path.name}.4711.tmp") for path in (*places, bench.folder.cell(cell).with_name("z.json"))]
+    others = bench.folder.cell(cell).with_name("z.json"), bench.folder.server(ceiling)  # the latter in other groups too
+    left = [path.with_name(f".{path.name}.4711.tmp") for path in (*places, *others)]
     for path in left:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("half")
-    assert bench.run(Silent())["finished"] == 1
-    assert [path.exists() for path in left] == [False, False, False, True]  # another's may be under way
+    assert bench.run(Silent())["finished"] == 2
+    assert [path.exists() for path in left] == [False, False, False, True, True]  # these may be under way
 
 
 def test_where_nothing_can_be_locked_nothing_is_swept(tmp_path, monkeypatch):

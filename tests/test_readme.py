@@ -142,8 +142,8 @@ def test_the_numbers_on_cifar100_are_those_of_the_committed_cells() -> None:
         return " | ".join(map(spread, found("results", method, seeds)))
 
     assert f"seeds 0, 4, 5 | {row('fedol', 0, 4, 5)} |" in README
-    assert f"in the paper) | {row('feddf', 0, 4, 5)} (n = 2) |" in README  # 20 classes lack seed 4
-    assert [len(cells) for cells in found("results", "feddf", (0, 4, 5))] == [3, 3, 3, 2]
+    assert f"in the paper) | {row('feddf', 0, 4, 5)} |" in README
+    assert [len(cells) for cells in found("results", "feddf", (0, 4, 5))] == [3, 3, 3, 3]
     assert f"seeds 3 to 5 | {row('fedol', 3, 4, 5)} |" in README
     assert f"as long a training | {row('fedol+', 3, 4, 5)} |" in README
     ended_badly = [  # a client's training, with 30 classes and seed 4 and with 20 and seed 5

@@ -21,7 +21,7 @@ def one_round(table: dict[str, Any]) -> list[Record]:
 def over_fedol(table: dict[str, Any]) -> list[Record]:
     """How far every method is above FedOL."""
     return [
-        {"method": row["label"], "partition": partition, **_numbers(entry["over_fedol"], "points")}
+        {"method": row["label"], "partition": partition, **_points(entry["over_fedol"])}
         for row in table["rows"]
         for partition, entry in row["cells"].items()
         if entry["over_fedol"]
@@ -53,6 +53,11 @@ def _numbers(entry: Record | None, what: str) -> Record:
     """Mean, spread and number of seeds."""
     entry = entry or {"mean": None, "std": None, "n": None}
     return {what: _percent(entry["mean"]), "std": _percent(entry["std"]), "n": entry["n"]}
+
+
+def _points(entry: Record) -> Record:
+    """Points above FedOL, and the seeds with other clients than its."""
+    return {**_numbers(entry, "points"), "other_clients": " ".join(map(str, entry["other_clients"]))}
 
 
 def _beside(entry: Record) -> Record:

@@ -12,6 +12,7 @@ from fedol.methods import title
 from fedol.training import Recipe
 
 BESIDE = ("paper", "difference")  # columns that belong to the one before them
+OTHERS = "†"  # points above a FedOL that other clients taught
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def over_fedol(table: dict[str, Any], number: int) -> Sheet:
     lines = {row["label"]: [row["cells"].get(p, {}).get("over_fedol") for p in partitions] for row in table["rows"]}
     count, over = _over_seeds([entry for line in lines.values() for entry in line if entry])
     rows = [
-        [name, *(_spread(entry, count, "+") if entry else "" for entry in line)]
+        [name, *(_spread(entry, count, "+") + OTHERS * bool(entry["other_clients"]) if entry else "" for entry in line)]
         for name, line in lines.items()
         if any(line)
     ]
@@ -55,6 +56,8 @@ def over_fedol(table: dict[str, Any], number: int) -> Sheet:
         f"{measure(table['settings'])}: points above {table['fedol']}, seed by seed, so on the same split of the data; "
         f"{over}."
     )
+    if any(entry["other_clients"] for line in lines.values() for entry in line if entry):
+        note += f" {OTHERS} With a seed whose clients, trained at another time than FedOL's, came out otherwise."
     title = f"Above FedOL: {settings_in_words(table['settings'])}"
     return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note, records.over_fedol(table))
 

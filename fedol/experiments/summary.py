@@ -132,9 +132,25 @@ def as_the_paper(settings: dict[str, Any]) -> bool:
 
 def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, Any] | None:
     """How far a method is above FedOL, seed by seed: on the same split of the data, whose luck both share."""
-    theirs = {cell["seed"]: cell["accuracy"] for cell in fedol if cell["settings"]["partition"] == partition}
-    pairs = [cell["accuracy"] - theirs[cell["seed"]] for cell in here if cell["seed"] in theirs]
-    return summary_statistics(pairs) if pairs else None
+    theirs = {cell["seed"]: cell for cell in fedol if cell["settings"]["partition"] == partition}
+    pairs = [(cell, theirs[cell["seed"]]) for cell in here if cell["seed"] in theirs]
+    if not pairs:
+        return None
+    others = [mine["seed"] for mine, their in pairs if _other_clients(mine, their)]
+    points = [mine["accuracy"] - their["accuracy"] for mine, their in pairs]
+    return {**summary_statistics(points), "other_clients": others}
+
+
+def _other_clients(mine: Result, theirs: Result) -> bool:
+    """Whether servers that the same clients should teach had others.
+
+    The same seed on another machine, or in another version, rounds otherwise, and small differences grow.
+    """
+    same = ("sends", "client_models", "codec")
+    if any(mine["settings"].get(name) != theirs["settings"].get(name) for name in same):
+        return False
+    ours, others = ([client.get("accuracy") for client in cell.get("clients", ())] for cell in (mine, theirs))
+    return bool(ours and others and ours != others)  # an ensemble has no record of its clients
 
 
 def tell_apart(rows: list[dict[str, Any]]) -> None:

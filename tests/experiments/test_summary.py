@@ -82,14 +82,35 @@ def test_above_fedol_counts_the_seeds_that_both_have():
     (table,) = summary.tables(cells)
     found = {row["method"]: row["cells"]["dirichlet:0.05"]["over_fedol"] for row in table["rows"]}
     assert found["fedol"] is None
-    assert found["fedol+"] == {"mean": pytest.approx(0.03), "std": pytest.approx(0.02 / 2**0.5), "n": 2}
-    assert found["mine"] == {"mean": pytest.approx(-0.2), "std": None, "n": 1}
+    both = {"mean": pytest.approx(0.03), "std": pytest.approx(0.02 / 2**0.5), "n": 2, "other_clients": []}
+    assert found["fedol+"] == both
+    assert found["mine"] == {"mean": pytest.approx(-0.2), "std": None, "n": 1, "other_clients": []}
     page = over_fedol(table, 1)
     assert page.columns == ["", "iid", "dirichlet:0.05"]
     assert page.note.startswith("Test accuracy: points above FedOL (10 × 50 epochs)")
     assert page.rows == [["MinE (50 epochs)", "", "-20.0"], ["FedOL+ (10 × 50 epochs)", "", "+3.0 ± 1.4 (n = 2)"]]
     (apart,) = summary.tables([cell for cell in cells if cell["seed"] in (0, 5)])
     assert not has(apart, "over_fedol")
+
+
+def test_points_above_a_fedol_that_other_clients_taught_are_marked():
+    """Folders of two machines merge, and a seed's clients may differ between them."""
+    loop, sent = {"server_epochs": 50, "iterations": 10}, {"sends": "predictions", "client_models": ["mlp"]}
+
+    def cell(method, seed, clients, **settings):
+        records = [{"client": k, "accuracy": a, "seconds": seed} for k, a in enumerate(clients)]
+        return {**result(method, 0.3, seed=seed, **{**sent, **settings}), "clients": records}
+
+    cells = [cell("fedol", s, (0.1, 0.2), **loop) for s in (0, 1)]
+    cells += [cell("feddf", 0, (0.1, 0.2), server_epochs=50), cell("feddf", 1, (0.1, 0.21), server_epochs=50)]
+    cells += [cell("mine", s, (0.1, 0.2), server_epochs=50) for s in (0, 1)]
+    cells += [cell("fedavg", 0, (0.3, 0.4), sends="weights"), result("ensemble", 0.4, seed=0, **sent)]
+    (table,) = summary.tables(cells)
+    page = over_fedol(table, 1)
+    marks = {row[0].split(" (")[0]: row[1].endswith("†") for row in page.rows}
+    assert marks == {"FedAvg": False, "FedDF": True, "MinE": False, "Ensemble of the clients": False}
+    assert "† With a seed whose clients" in page.note
+    assert [record["other_clients"] for record in page.records] == ["", "1", "", ""]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from fedol.training import Recipe
 
 BESIDE = ("paper", "difference")  # columns that belong to the one before them
 OTHERS = "†"  # points above a FedOL that other clients taught
+OTHER_CLIENTS = "With a seed whose clients, trained at another time than FedOL's, came out otherwise."
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,7 @@ def over_fedol(table: dict[str, Any], number: int) -> Sheet:
         f"{measure(table['settings'])}: points above {table['fedol']}, seed by seed, so on the same split of the data; "
         f"{over}."
     )
-    if any(entry["other_clients"] for line in lines.values() for entry in line if entry):
-        note += f" {OTHERS} With a seed whose clients, trained at another time than FedOL's, came out otherwise."
+    note += f" {OTHERS} {OTHER_CLIENTS}" if has_other_clients(table) else ""
     title = f"Above FedOL: {settings_in_words(table['settings'])}"
     return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note, records.over_fedol(table))
 
@@ -131,6 +131,12 @@ def rounds(panel: dict[str, Any], number: int) -> Sheet:
 def has(table: dict[str, Any], value: str) -> bool:
     """Whether any cell of a table has it: the paper's number, or FedOL's with the same seeds."""
     return any(entry[value] for row in table["rows"] for entry in row["cells"].values())
+
+
+def has_other_clients(table: dict[str, Any]) -> bool:
+    """Whether some row was taught by other clients than the FedOL that it is compared with."""
+    compared = [entry["over_fedol"] for row in table["rows"] for entry in row["cells"].values()]
+    return any(over["other_clients"] for over in compared if over)
 
 
 def settings_in_words(settings: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
 
 def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
     """The one-round tables, the largest first: rows of methods, columns of partitions."""
-    cells = [result for result in results if result["settings"].get("rounds", 1) == 1]
+    cells = [{**cell, "taught_by": _clients(cell)} for cell in results if cell["settings"].get("rounds", 1) == 1]
     keys = {table_of(cell) for cell in cells if "clients" in cell["settings"]}
     keys |= {table_of(cell) for cell in cells if not any(_belongs(cell, key) for key in keys)}
     found = []
@@ -149,8 +149,12 @@ def _other_clients(mine: Result, theirs: Result) -> bool:
     same = ("sends", "client_models", "codec")
     if any(mine["settings"].get(name) != theirs["settings"].get(name) for name in same):
         return False
-    ours, others = ([client.get("accuracy") for client in cell.get("clients", ())] for cell in (mine, theirs))
-    return bool(ours and others and ours != others)  # an ensemble has no record of its clients
+    return bool(mine["taught_by"] and theirs["taught_by"] and mine["taught_by"] != theirs["taught_by"])
+
+
+def _clients(cell: Result) -> list[float]:
+    """How good each client was; an ensemble has no record of it."""
+    return [client["accuracy"] for client in cell.get("clients", ())]
 
 
 def tell_apart(rows: list[dict[str, Any]]) -> None:

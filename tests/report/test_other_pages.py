@@ -121,10 +121,21 @@ def test_nobody_failed_to_pass_a_fedol_that_was_not_run(tmp_path: Path) -> None:
         assert (">never<" in page) is never and ("(not run here)" in page) is not never
 
 
-def test_a_damaged_history_is_named(tmp_path: Path) -> None:
-    cell(tmp_path, "feddf", "dirichlet:0.05", 0, 0.3, history=[7])
+@pytest.mark.parametrize("damaged", [{"history": [7]}, {"clients": [7]}], ids=["history", "clients"])
+def test_a_damaged_cell_is_named(tmp_path: Path, damaged: dict[str, Any]) -> None:
+    cell(tmp_path, "feddf", "dirichlet:0.05", 0, 0.3, **damaged)
     with pytest.raises(FedolError, match=r"cells/\w+\.json is damaged"):
         write_report(tmp_path)
+
+
+def test_points_above_a_fedol_that_other_clients_taught_are_marked(tmp_path: Path) -> None:
+    for method, accuracy in {"fedol": 0.1, "feddf": 0.1, "mine": 0.2}.items():
+        clients = [{"client": 0, "samples": 10, "accuracy": accuracy, "upload_bytes": 10}]
+        cell(tmp_path, method, "classes:20", 0, 0.3, clients=clients)
+    html = write_report(tmp_path).read_text()
+    rows = {name: html.split(f">{name} (50 epochs)</th>")[1].split("</tr>")[0] for name in ("FedDF", "MinE")}
+    assert {name: "over FedOL†" in row for name, row in rows.items()} == {"FedDF": False, "MinE": True}
+    assert html.count("† With a seed whose clients") == 1
 
 
 def test_a_large_benchmarks_page_is_small(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ def seconds(text: str) -> float:
 
 
 def clock(duration: float) -> str:
-    """Seconds as 1:02:03 or 2:03."""
+    """Seconds as 2:03 or 1:02:03, and from two days on as 3 days 4 h."""
     minutes, rest = divmod(round(duration), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24:,} days {hours % 24} h"
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -19,3 +19,4 @@ def test_what_is_no_duration(text: str) -> None:
 
 def test_the_clock() -> None:
     assert (clock(3723), clock(62.4), clock(0)) == ("1:02:03", "1:02", "0:00")
+    assert (clock(172_799), clock(172_800), clock(1e8)) == ("47:59:59", "2 days 0 h", "1,157 days 9 h")

@@ -13,7 +13,9 @@ from fedol.training import Recipe
 
 BESIDE = ("paper", "difference")  # columns that belong to the one before them
 OTHERS = "†"  # points above a FedOL that other clients taught
-OTHER_CLIENTS = "With a seed whose clients, trained at another time than FedOL's, came out otherwise."
+OTHER_CLIENTS = (
+    "With a seed whose clients were trained at another time than FedOL's, and one came out a point or more apart."
+)
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,7 @@ Result = dict[str, Any]
 SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", *HOW)
 DEFAULTS = Distillation()
 VOTES = {name: getattr(DEFAULTS, name) for name in ("tau", "rho", "rho_step")}  # the paper's
-NOTICEABLE = (
-    0.01  # between the accuracies of one client, trained twice: a few images are rounding, this is another client
-)
+NOTICEABLE = 0.01  # in the accuracy of one client that was trained twice; less is mostly rounding
 ANY = "any partition"  # the column of a table that has no clients
 ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
 
@@ -145,18 +143,19 @@ def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, 
 
 
 def _other_clients(mine: Result, theirs: Result) -> bool:
-    """Whether servers that the same clients should teach had others.
+    """Whether servers that the same clients should teach had noticeably others.
 
     The same seed on another machine, or in another version, rounds otherwise, and small differences grow.
     """
     same = ("sends", "client_models", "codec")
     if any(mine["settings"].get(name) != theirs["settings"].get(name) for name in same):
         return False
-    return any(abs(a - b) >= NOTICEABLE for a, b in zip(mine["taught_by"], theirs["taught_by"], strict=False))
+    pairs = zip(mine["taught_by"], theirs["taught_by"], strict=False)  # an ensemble has no record of them
+    return any(round(abs(a - b), 6) >= NOTICEABLE for a, b in pairs)
 
 
 def _clients(cell: Result) -> list[float]:
-    """How good each client was; an ensemble has no record of it."""
+    """How good each client was."""
     return [client["accuracy"] for client in cell.get("clients", ())]
 
 

@@ -102,8 +102,8 @@ def test_points_above_a_fedol_that_other_clients_taught_are_marked():
         return {**result(method, 0.3, seed=seed, **{**sent, **settings}), "clients": records}
 
     cells = [cell("fedol", s, (0.1, 0.2), **loop) for s in (0, 1)]
-    cells += [cell("feddf", 0, (0.1, 0.2), server_epochs=50), cell("feddf", 1, (0.1, 0.215), server_epochs=50)]
-    cells += [cell("mine", s, (0.1, 0.2 + 0.005 * s), server_epochs=50) for s in (0, 1)]  # hardly others
+    cells += [cell("feddf", 0, (0.1, 0.2), server_epochs=50), cell("feddf", 1, (0.1, 0.21), server_epochs=50)]
+    cells += [cell("mine", s, (0.1, 0.2 + 0.0099 * s), server_epochs=50) for s in (0, 1)]  # hardly others
     cells += [cell("fedavg", 0, (0.3, 0.4), sends="weights"), result("ensemble", 0.4, seed=0, **sent)]
     (table,) = summary.tables(cells)
     page = over_fedol(table, 1)

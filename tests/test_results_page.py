@@ -37,7 +37,9 @@ NAMES = {
 
 FEDOLS = {"FedOL, τ = 0": "fedol-tau0", "FedOL, restarted each iteration": "fedol-reinit", "FedOL+": "fedol+"}
 FEDOLS |= {"FedOL, ρ = 0.1 throughout": "constant", "FedOL, one iteration of 200 epochs": "once"}
+FEDOLS |= {"FedOL, one iteration of 20 epochs": "once"}
 LOOPS = {"FedOL (10 × 20 epochs, ρ step = 0)": "constant", "FedOL (1 × 200 epochs)": "once"}
+LOOPS |= {"FedOL (5 × 4 epochs, ρ step = 0)": "constant", "FedOL (1 × 20 epochs)": "once"}
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +210,7 @@ def test_fedproxs_grid_on_digits() -> None:
     ("heading", "folder", "rows", "beside_adam"),
     [
         ("Equal compute and rounds on digits", "digits", 14, False),
-        ("Equal compute on Fashion-MNIST", "fashion", 12, False),
+        ("Equal compute on Fashion-MNIST", "fashion", 14, False),
         ("SGD instead of Adam, on digits", "sgd", 12, True),
     ],
 )

@@ -110,6 +110,11 @@ class BenchFolder:
         finished = [path.parent.name for path in self.rounds(cell).glob("*/history.json")]
         return max((int(name) for name in finished if name.isdecimal()), default=0)
 
+    def heard(self, cell: Cell) -> int:
+        """How many clients have finished the round under way, of those after the first."""
+        under_way = self.rounds(cell) / f"{self.last_round(cell) + 1:02d}"
+        return sum(1 for _ in under_way.glob("[0-9]*.safetensors"))
+
     def iterations(self, cell: Cell) -> int:
         """How many iterations the server of a cell under way has finished."""
         with suppress(FedolError), intact(self.server(cell), ELSEWHERE):

@@ -316,8 +316,10 @@ def test_interrupted_rounds_continue_after_the_last_one(smoke, tmp_path):
     cells = [cell for cell in Spec.from_json({**SMOKE, **several, "rounds": 3}).cells() if cell.rounds == 3]
     with pytest.raises(Enough):
         list(rounds_module.run([(cell, scenario) for cell in cells], folder, until_round_two))
-    progress = Silent()
+    progress, bench = Silent(), Bench(Spec.from_json({**SMOKE, **several, "rounds": 3}), out)
+    left = sum(group.work for group in bench.plans())
     assert run(out, progress, **several, rounds=3)["finished"] == 2
+    assert progress.done == pytest.approx(left, rel=0.05)  # what was finished of a round is no work to come
     # Round 2's clients had finished; of the first two rounds only FedDF's second server is done again.
     assert "feddf round 1 1/1" not in progress.jobs and progress.jobs.count("client 0 feedback") == 1
     found = results(out)

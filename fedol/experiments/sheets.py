@@ -13,9 +13,6 @@ from fedol.training import Recipe
 
 BESIDE = ("paper", "difference")  # columns that belong to the one before them
 OTHERS = "†"  # points above a FedOL that other clients taught
-OTHER_CLIENTS = (
-    "With a seed whose clients were trained at another time than FedOL's, and one came out a point or more apart."
-)
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ def over_fedol(table: dict[str, Any], number: int) -> Sheet:
         f"{measure(table['settings'])}: points above {table['fedol']}, seed by seed, so on the same split of the data; "
         f"{over}."
     )
-    note += f" {OTHERS} {OTHER_CLIENTS}" if has_other_clients(table) else ""
+    note += f" {others}" if (others := other_clients(table)) else ""
     title = f"Above FedOL: {settings_in_words(table['settings'])}"
     return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note, records.over_fedol(table))
 
@@ -135,10 +132,15 @@ def has(table: dict[str, Any], value: str) -> bool:
     return any(entry[value] for row in table["rows"] for entry in row["cells"].values())
 
 
-def has_other_clients(table: dict[str, Any]) -> bool:
-    """Whether some row was taught by other clients than the FedOL that it is compared with."""
+def other_clients(table: dict[str, Any]) -> str:
+    """What the mark means, where other clients taught some row than the FedOL that it is compared with."""
     compared = [entry["over_fedol"] for row in table["rows"] for entry in row["cells"].values()]
-    return any(over["other_clients"] for over in compared if over)
+    if not any(over["other_clients"] for over in compared if over):
+        return ""
+    return (
+        f"{OTHERS} With a seed whose clients were trained at another time than FedOL's, and one came out a point or "
+        "more apart."
+    )
 
 
 def settings_in_words(settings: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedol.experiments.cost_sheet import cost_sheet
 from fedol.experiments.report import collect
-from fedol.experiments.sheets import OTHER_CLIENTS, OTHERS, has, has_other_clients, measure, settings_in_words
+from fedol.experiments.sheets import OTHERS, has, measure, other_clients, settings_in_words
 from fedol.experiments.store import ELSEWHERE, BenchFolder
 from fedol.files import intact
 from fedol.report.cell_view import cell_view
@@ -26,7 +26,7 @@ def bench_view(folder: Path) -> dict[str, Any]:
             "measure": measure(table["settings"]),
             "beside": has(table, "paper"),
             "over_fedol": has(table, "over_fedol"),
-            "other_clients": f"{OTHERS} {OTHER_CLIENTS}" if has_other_clients(table) else "",
+            "other_clients": other_clients(table),
         }
         for table in numbers["one_round"]
     ]

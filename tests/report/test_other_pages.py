@@ -11,6 +11,7 @@ from test_run_page import choose, opened, violations, visible
 from fedol.errors import FedolError
 from fedol.experiments.cells import digest
 from fedol.experiments.paper import one_round
+from fedol.experiments.report import collect
 from fedol.files import read_json, write_json
 from fedol.report.bench_view import MOST_RUNS
 from fedol.report.pages import write_report
@@ -124,8 +125,9 @@ def test_nobody_failed_to_pass_a_fedol_that_was_not_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damaged", [{"history": [7]}, {"clients": [7]}], ids=["history", "clients"])
 def test_a_damaged_cell_is_named(tmp_path: Path, damaged: dict[str, Any]) -> None:
     cell(tmp_path, "feddf", "dirichlet:0.05", 0, 0.3, **damaged)
-    with pytest.raises(FedolError, match=r"cells/\w+\.json is damaged"):
-        write_report(tmp_path)
+    for read in (collect, write_report):
+        with pytest.raises(FedolError, match=r"cells/\w+\.json is damaged"):
+            read(tmp_path)
 
 
 def test_points_above_a_fedol_that_other_clients_taught_are_marked(tmp_path: Path) -> None:

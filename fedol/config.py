@@ -15,7 +15,7 @@ from fedol import methods
 from fedol.codecs import DEFAULT, find
 from fedol.errors import InputError, unknown
 from fedol.kinds import check_kinds
-from fedol.methods import LOCAL, PARAMETER_METHODS, Distillation
+from fedol.methods import CONTROLS, LOCAL, PARAMETER_METHODS, Distillation
 from fedol.robust.defence import NONE, Defence, canonical
 from fedol.training import Recipe
 
@@ -111,6 +111,9 @@ class RunConfig(Settings):
             check_model(model)
         if self.clients < 1 or self.width < 1:
             raise InputError(f"clients and width must be at least 1, but are {self.clients} and {self.width}.")
+        if self.method in CONTROLS:
+            here = f"`fedol bench one-round --methods {self.method}`"
+            raise InputError(f"'{self.method}' is no method of a run but a control of benchmarks; use {here}.")
         if self.method not in methods.names():
             raise unknown("method", self.method, methods.names())
         if self.defence != NONE and self.method in UNDEFENDED:

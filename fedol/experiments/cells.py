@@ -15,12 +15,8 @@ from typing import Any
 from fedol import methods
 from fedol.config import RunConfig
 from fedol.data import DATASETS, Dataset
-from fedol.methods import ITERATED, LOCAL, METHODS, ONE_PASS, PARAMETER_METHODS
+from fedol.methods import CEILING, CONTROLS, ITERATED, LOCAL, METHODS, ONE_PASS, PARAMETER_METHODS
 from fedol.models import identity
-
-ENSEMBLE = "ensemble"  # the clients themselves, pooled on the test set; no server is trained
-CEILING = "ceiling"  # a server trained on the true labels of the public set: what no method here may see
-CONTROLS = (ENSEMBLE, CEILING)
 
 ONE_ROUND = [LOCAL, "fedavg", "fedavg-bn", "fedprox", "feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "mine"]
 ONE_ROUND += ["mine-hard", "fedkt", "fedol", *CONTROLS]

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from fedol.experiments import paper, work
-from fedol.experiments.cells import CONTROLS, ONE_ROUND, ROUNDS, Cell
+from fedol.experiments.cells import ONE_ROUND, ROUNDS, Cell
 from fedol.experiments.store import BenchFolder
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
 from fedol.files import write_json
 from fedol.knowledge import Knowledge
-from fedol.methods import LOCAL, PARAMETER_METHODS
+from fedol.methods import CONTROLS, LOCAL, PARAMETER_METHODS
 from fedol.methods.fedkt import Ensembles, save_labels
 from fedol.models import address, create, parameter_count
 from fedol.provenance import provenance

@@ -10,14 +10,14 @@ from typing import Any
 from fedol.distillation import serve
 from fedol.errors import FedolError
 from fedol.evaluation import summary_statistics
-from fedol.experiments.cells import CEILING, ENSEMBLE, Cell
+from fedol.experiments.cells import Cell
 from fedol.experiments.evaluation import Diagnosed, ceiling, ensembles, test_accuracy
 from fedol.experiments.store import BenchFolder
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import guarded
 from fedol.files import read_json, write_json
-from fedol.methods import LOCAL, title
+from fedol.methods import CEILING, ENSEMBLE, LOCAL, title
 from fedol.server import ServerModel, load
 from fedol.training import OnEpoch, Process, drive
 

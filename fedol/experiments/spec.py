@@ -12,7 +12,6 @@ from fedol.data.partition import canonical
 from fedol.errors import InputError, unknown
 from fedol.experiments import paper
 from fedol.experiments.cells import (
-    CONTROLS,
     EQUAL_COMPUTE,
     FEEDBACK_EPOCHS,
     FEEDBACKS,
@@ -23,7 +22,7 @@ from fedol.experiments.cells import (
     Cell,
     identified,
 )
-from fedol.methods import ITERATED, METHODS, names
+from fedol.methods import CONTROLS, ITERATED, METHODS, names
 
 T = TypeVar("T")
 

@@ -20,9 +20,10 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from fedol.errors import FedolError
-from fedol.experiments.cells import CEILING, Cell, digest
+from fedol.experiments.cells import Cell, digest
 from fedol.files import intact, read_header, read_json, sweep, write_json
 from fedol.locks import Taken, hold
+from fedol.methods import CEILING
 from fedol.watching import watched
 
 RESULT = {"hash": str, "method": str, "settings": dict, "seed": int, "accuracy": int | float}  # what every cell has

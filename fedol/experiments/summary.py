@@ -10,8 +10,8 @@ from typing import Any
 from fedol.config import configure
 from fedol.evaluation import summary_statistics
 from fedol.experiments import paper
-from fedol.experiments.cells import CEILING, ENSEMBLE, FEEDBACK_EPOCHS, HOW, OFF, ONE_ROUND, SWITCHES
-from fedol.methods import ITERATED, title
+from fedol.experiments.cells import FEEDBACK_EPOCHS, HOW, OFF, ONE_ROUND, SWITCHES
+from fedol.methods import CEILING, ENSEMBLE, ITERATED, title
 from fedol.methods.teacher import Distillation
 
 Result = dict[str, Any]

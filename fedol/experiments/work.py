@@ -11,10 +11,10 @@ from functools import cache
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedol.experiments.cells import CEILING, ENSEMBLE, Cell
+from fedol.experiments.cells import Cell
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
-from fedol.methods import LOCAL, METHODS, PARAMETER_METHODS, trainings
+from fedol.methods import CEILING, ENSEMBLE, LOCAL, METHODS, PARAMETER_METHODS, trainings
 from fedol.methods.fedkt import Ensembles
 from fedol.server import Architecture
 

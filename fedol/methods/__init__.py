@@ -22,6 +22,9 @@ from fedol.methods.pooled import pooled, pooled_free, pooled_uniform
 from fedol.methods.teacher import Clients, Distillation, Method, Targets, Teacher, everywhere
 
 __all__ = [
+    "CEILING",
+    "CONTROLS",
+    "ENSEMBLE",
     "ITERATED",
     "LOCAL",
     "METHODS",
@@ -78,6 +81,11 @@ PARAMETER_METHODS: dict[str, ParameterMethod] = {
 FEEDBACK = {"fedhkt": agreeing, "fedhkt-k": agreeing}
 
 LOCAL = "local"  # clients on their own: nothing is sent, there is no server
+
+# What a benchmark has beside methods.
+ENSEMBLE = "ensemble"  # the clients themselves, pooled on the test set; no server is trained
+CEILING = "ceiling"  # a server trained on the true labels of the public set: what no method here may see
+CONTROLS = (ENSEMBLE, CEILING)
 
 TITLES = {
     "local": "Local",

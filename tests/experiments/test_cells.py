@@ -11,10 +11,11 @@ from fedol.codecs import DEFAULT
 from fedol.config import configure
 from fedol.data import load
 from fedol.errors import InputError
-from fedol.experiments.cells import CEILING, ENSEMBLE, ONE_ROUND, Cell
+from fedol.experiments.cells import ONE_ROUND, Cell
 from fedol.experiments.spec import Spec
 from fedol.experiments.work import client_work
 from fedol.federation.scenario import Scenario
+from fedol.methods import CEILING, ENSEMBLE
 
 PAPER = configure("paper")
 RESULTS = Path(__file__).parents[2] / "results"

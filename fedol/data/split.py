@@ -38,6 +38,13 @@ def split(dataset: Dataset, public: int, seed: int, development: int = 0) -> Spl
     ``development`` images, drawn from those that would be private, take the place of the test set: what is tuned on
     them has never seen it.
     """
+    shared, held, private = (dataset.train.take(part) for part in parts(dataset, public, seed, development))
+    mean, std = channel_statistics(private.x)
+    return Split(shared.x, private, held if development else dataset.test, shared.y, dataset.classes, mean, std)
+
+
+def parts(dataset: Dataset, public: int, seed: int, development: int = 0) -> list[npt.NDArray[np.int64]]:
+    """The positions of the public, the held out and the private images among the training images."""
     total = len(dataset.train)
     if not isinstance(public, int | np.integer) or not 1 <= public < total:
         raise InputError(
@@ -55,10 +62,7 @@ def split(dataset: Dataset, public: int, seed: int, development: int = 0) -> Spl
         raise InputError(
             f"development must lie in 0..{total - public - 1:,}: {dataset.name} has {total - public:,} private samples."
         )
-    cuts = [public, public + development]
-    shared, held, private = (dataset.train.take(np.sort(part)) for part in np.split(order, cuts))
-    mean, std = channel_statistics(private.x)
-    return Split(shared.x, private, held if development else dataset.test, shared.y, dataset.classes, mean, std)
+    return [np.sort(part) for part in np.split(order, [public, public + development])]
 
 
 def channel_statistics(images: npt.NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from fedol.data import Dataset
+from fedol.errors import InputError
 from fedol.experiments import one_round, work
 from fedol.experiments.cells import Cell
 from fedol.experiments.spec import Spec
 from fedol.experiments.store import BenchFolder
 from fedol.experiments.summary import label
-from fedol.federation.scenario import Scenario
+from fedol.federation.scenario import Scenario, deal
 from fedol.methods import trainings
 from fedol.watching import watched
 
@@ -46,6 +48,8 @@ class Plan:
 
 def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
     """The unfinished groups. A cell that several groups want (the ceiling) belongs to the first."""
+    for partition in spec.partitions:
+        _refuse_impossible(partition, spec, scenario.dataset)
     seen: set[str] = set()
     found = []
     for group in watched(spec.groups(), "planning"):
@@ -54,11 +58,21 @@ def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
         seen |= wanted.keys()
         missing = list(wanted.values())
         if missing:
-            # What cannot be dealt is said now, not after hours of work on the others (nearly always: another seed's
-            # private samples are others, but as many).
-            scenario.deal(missing[0].config)
             found.append(plan(missing, scenario, folder))
     return found
+
+
+def _refuse_impossible(partition: str, spec: Spec, dataset: Dataset) -> None:
+    """What no seed can deal is said now, not after hours of work on the others; a seed without luck fails alone."""
+    refused = []
+    for seed in spec.seeds:
+        try:
+            deal(replace(spec.config, partition=partition, seed=seed), dataset)
+        except InputError as error:
+            refused.append(error)
+        else:
+            return
+    raise refused[0]
 
 
 def plan(cells: list[Cell], scenario: Scenario, folder: BenchFolder) -> Plan:

@@ -12,10 +12,17 @@ from torch import Tensor, nn
 
 from fedol.config import ModelName, RunConfig
 from fedol.data import Dataset, Split, load, partition, split
+from fedol.data.split import parts
 from fedol.seeding import derive
 from fedol.server import Architecture
 from fedol.task import Task
 from fedol.training import Job, Normalisation, resolve_device
+
+
+def deal(config: RunConfig, dataset: Dataset) -> list[npt.NDArray[np.int64]]:
+    """Which of the private samples each client of a configuration holds."""
+    *_, private = parts(dataset, config.public, config.seed, config.development)
+    return partition(dataset.train.y[private], config.partition, config.clients, config.seed, len(dataset.classes))
 
 
 class Scenario:
@@ -27,13 +34,8 @@ class Scenario:
         self.dataset = dataset or load(config.dataset, config.data_dir)
         self.data: Split = split(self.dataset, config.public, config.seed, config.development)
         self.public: Tensor = torch.from_numpy(self.data.public)  # one tensor: an engine keeps one copy on its device
-        self.shares = self.deal(config)
+        self.shares = deal(config, self.dataset)
         self.task = Task.of(self.data.public, self.dataset.classes)
-
-    def deal(self, config: RunConfig) -> list[npt.NDArray[np.int64]]:
-        """Which of these private samples each client of a configuration would hold."""
-        classes = len(self.dataset.classes)
-        return partition(self.data.private.y, config.partition, config.clients, config.seed, classes)
 
     def under(self, config: RunConfig) -> Scenario:
         """The same data and clients under other settings of training and method, without a second copy of the data."""

@@ -45,29 +45,29 @@ def run(
         return
     with BenchProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
         summary = work.run(progress, time_limit, side_by_side)
-    if as_json:
-        print(json.dumps(summary))
-    elif not quiet:
+    if not (quiet or as_json):
         other = f"; another process works on {summary['elsewhere']}" if summary["elsewhere"] else ""
         said = f"{summary['finished']} of {summary['cells']} cells are finished in {out}{other}."
         Console().print(said, markup=False, highlight=False)
     if summary["finished"]:
-        tables(out, quiet or as_json)
+        tables(out, quiet, as_json, summary)
         page(out, quiet or as_json)
+    elif as_json:
+        print(json.dumps(summary, indent=1))
     for failure in summary["failed"]:
         Console(stderr=True).print(Text.assemble(("Failed:", "bold red"), f" {failure}"), soft_wrap=True)
     sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
 
 
-def tables(out: Path, quiet: bool = False, as_json: bool = False) -> None:
-    """Print the folder's tables or numbers, then write them: the folder may be one to read only."""
+def tables(out: Path, quiet: bool = False, as_json: bool = False, summary: dict[str, Any] | None = None) -> None:
+    """Print the folder's tables, or its numbers beside a ``summary``, then write them: it may be one to read only."""
     from fedol.experiments.report import collect, sheets, write
     from fedol.report.progress import LiveProgress
 
     with LiveProgress(quiet=quiet or as_json):
         numbers = collect(out)
     if as_json:
-        print(json.dumps(numbers, indent=1))
+        print(json.dumps({**(summary or {}), **numbers}, indent=1))
     elif not quiet:
         show(sheets(numbers))
     try:

@@ -24,12 +24,9 @@ def bench(*words, code=0):
 
 def test_run_report_and_cost(tmp_path):
     words = ("--partitions", "iid", "--methods", "local,feddf", "--out", tmp_path)
-    assert json.loads(bench("one-round", *TINY, *words, "--json")) == {
-        "cells": 2,
-        "finished": 2,
-        "elsewhere": 0,
-        "failed": [],
-    }
+    counts = {"cells": 2, "finished": 2, "elsewhere": 0, "failed": []}
+    told = json.loads(bench("one-round", *TINY, *words, "--json"))
+    assert told == {**counts, **json.loads(bench("report", tmp_path, "--json"))}
     assert "2 of 2 cells are finished" in bench("one-round", *TINY, *words)
     bench("rounds", *TINY, *words[:2], "--methods", "fedavg", "--rounds", 2, "--out", tmp_path)
     found = json.loads(bench("report", tmp_path, "--json"))
@@ -124,7 +121,9 @@ def test_a_folder_is_printed_as_it_is_called(tmp_path):
 
 
 def test_work_left_by_the_time_limit_has_its_own_exit_code(tmp_path):
-    bench("one-round", *TINY, "--partitions", "iid", "--out", tmp_path, "--time-limit", 0, code=3)
+    words = ("--partitions", "iid", "--out", tmp_path, "--time-limit", 0)
+    bench("one-round", *TINY, *words, code=3)
+    assert json.loads(bench("one-round", *TINY, *words, "--json", code=3))["finished"] == 0
 
 
 def test_a_folder_that_may_not_be_entered_is_named(monkeypatch, capsys, tmp_path):

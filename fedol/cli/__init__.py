@@ -59,12 +59,32 @@ def _main(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit
 
 
+def _command() -> None:
+    try:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # torchrun started several of us
+            _together()
+        else:
+            app()
+    finally:
+        _flush()
+
+
 def _together() -> None:
     from fedol.training.team import together
 
     with together() as leads:
         if leads:
             app()
+
+
+def _flush() -> None:
+    """Write what is printed now: that this fails could not be told any more when Python does it at its end."""
+    try:
+        print(end="", flush=True)  # nothing where there is no stdout at all (>&-)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where Python's own attempt goes
+        if not isinstance(error, BrokenPipeError):  # with that, whoever reads has seen enough, as `head` has
+            raise
 
 
 def _refuse(sentence: str) -> NoReturn:
@@ -75,10 +95,7 @@ def _refuse(sentence: str) -> NoReturn:
 def main() -> None:
     """Entry point: an error that a user can mend is one sentence and exit code 2, never a traceback."""
     try:
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # torchrun started several of us
-            _together()
-        else:
-            app()
+        _command()
     except FedolError as error:
         _refuse(str(error))
     except OSError as error:

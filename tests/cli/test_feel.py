@@ -29,6 +29,7 @@ PLAIN = {key: value for key, value in os.environ.items() if key not in ("NO_COLO
 ENV = {**PLAIN, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "TERM": "xterm-256color"}
 TINY = ["--clients=2", "--partition=iid", "--public=60", "--client-models=mlp", "--server-model=mlp", "--width=4"]
 SHORT = [*TINY, "--epochs=1", "--iterations=1", "--device=cpu"]
+AGAIN = "mend that and give the same command again."
 
 
 def call(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -127,7 +128,22 @@ def test_what_the_system_refuses_is_one_sentence(
 
     monkeypatch.setattr("fedol.doctor.diagnose", refused)
     told = in_process(["doctor"], monkeypatch, capsys)
-    assert told == (2, f"Error: {sentence}; mend that and give the same command again.\n")
+    assert told == (2, f"Error: {sentence}; {AGAIN}\n")
+
+
+@pytest.mark.parametrize(
+    ("redirected", "end"),
+    [
+        ('("$@"; echo $? >&2) | true', "0\n"),  # a reader that has gone, as head may
+        ('"$@" > /dev/full; echo $? >&2', f"Error: OSError: [Errno 28] {os.strerror(28)}; {AGAIN}\n2\n"),
+        ('"$@" >&-; echo $? >&2', "0\n"),
+    ],
+    ids=["gone", "full", "closed"],
+)
+def test_output_that_nobody_takes_leaves_no_exception_of_pythons(redirected: str, end: str) -> None:
+    command = ["sh", "-c", redirected, "sh", sys.executable, "-m", "fedol", "--version"]
+    buffered = {name: value for name, value in ENV.items() if name != "PYTHONUNBUFFERED"}
+    assert subprocess.run(command, capture_output=True, text=True, env={**buffered, "COLUMNS": "200"}).stderr == end
 
 
 def on_terminal(argv: list[str], **environment: str) -> str:

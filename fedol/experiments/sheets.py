@@ -12,7 +12,7 @@ from fedol.methods import title
 from fedol.training import Recipe
 
 BESIDE = ("paper", "difference")  # columns that belong to the one before them
-OTHERS = "†"  # points above a FedOL that other clients taught
+OTHERS = "†"  # other clients taught it than the FedOL of the same seed
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def over_fedol(table: dict[str, Any], number: int) -> Sheet:
     lines = {row["label"]: [row["cells"].get(p, {}).get("over_fedol") for p in partitions] for row in table["rows"]}
     count, over = _over_seeds([entry for line in lines.values() for entry in line if entry])
     rows = [
-        [name, *(_spread(entry, count, "+") + OTHERS * bool(entry["other_clients"]) if entry else "" for entry in line)]
+        [name, *(_spread(entry, count, "+") + _mark(entry) if entry else "" for entry in line)]
         for name, line in lines.items()
         if any(line)
     ]
@@ -83,7 +83,7 @@ def one_round(table: dict[str, Any], number: int) -> Sheet:
         words = [row["label"]]
         for partition in table["partitions"]:
             entry = row["cells"].get(partition)
-            words.append("" if entry is None else _spread(entry, count))
+            words.append("" if entry is None else _spread(entry, count) + _mark(entry["over_fedol"]))
             if partition in beside:
                 words += ["", ""] if entry is None else [_paper(entry), _signed(entry["difference"])]
         rows.append(words)
@@ -94,6 +94,7 @@ def one_round(table: dict[str, Any], number: int) -> Sheet:
     )
     spreads = [f"{100 * entry['over_clients']:.1f}" for _, entry in entries if entry["over_clients"] is not None]
     note += f" Local's standard deviation over the clients of a seed: {', '.join(spreads)}." if spreads else ""
+    note += f" {others}" if (others := other_clients(table)) else ""
     title = f"One round: {settings_in_words(table['settings'])}"
     return Sheet(f"one-round-{number}", title, columns, rows, note, records.one_round(table))
 
@@ -170,6 +171,10 @@ def _spread(entry: dict[str, Any], count: bool = True, sign: str = "") -> str:
     number = f" (n = {entry['n']})" if count else ""
     spread = "" if entry["std"] is None else f" ± {100 * entry['std']:.1f}{number}"
     return f"{100 * entry['mean']:{sign}z.1f}{spread}"
+
+
+def _mark(over: dict[str, Any] | None) -> str:
+    return OTHERS if over and over["other_clients"] else ""
 
 
 def _paper(entry: dict[str, Any]) -> str:

@@ -18,11 +18,11 @@ from fedol.data import DATASETS, Dataset
 from fedol.methods import CEILING, CONTROLS, ITERATED, LOCAL, METHODS, ONE_PASS, PARAMETER_METHODS
 from fedol.models import identity
 
-ONE_ROUND = [LOCAL, "fedavg", "fedavg-bn", "fedprox", "feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "mine"]
-ONE_ROUND += ["mine-hard", "fedkt", "fedol", *CONTROLS]
+ONE_ROUND = [LOCAL, "fedavg", "fedavg-bn", "fedprox", "feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet"]
+ONE_ROUND += ["fedet-probs", "mine", "mine-hard", "fedkt", "fedol", *CONTROLS]
 ROUNDS = ["fedavg", "fedprox", "feddf", "fedhkt", "fedet", "mine"]
-EQUAL_COMPUTE = ["feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "mine", "mine-hard", "fedkt", "fedol"]
-EQUAL_COMPUTE += ["fedol-tau0", "fedol-reinit"]
+EQUAL_COMPUTE = ["feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "fedet-probs", "mine", "mine-hard", "fedkt"]
+EQUAL_COMPUTE += ["fedol", "fedol-tau0", "fedol-reinit"]
 SAME = {"mixture": "fedhkt-k"}  # two names for one thing
 OWN = ("npz", "folder")  # datasets that are files of the user; so is every one that is a path
 OFF = {field.name: field.default for field in fields(RunConfig)}  # what a setting is that a cell does not name

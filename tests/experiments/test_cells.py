@@ -107,9 +107,10 @@ def test_all_cells_of_a_table_differ_and_the_mixture_is_one_of_them():
 
 def test_feedback_matters_only_where_there_is_any():
     def hashes(method, rounds):
-        return {Cell.of(method, PAPER, rounds, feedback=feedback).hash for feedback in ("server", "teacher")}
+        kinds = [{"feedback": "server"}, {"feedback": "teacher"}, {"feedback_epochs": 10}]
+        return {Cell.of(method, PAPER, rounds, **kind).hash for kind in kinds}
 
-    assert [len(hashes(*of)) for of in (("feddf", 15), ("fedavg", 15), ("feddf", 1))] == [2, 1, 1]
+    assert [len(hashes(*of)) for of in (("feddf", 15), ("fedavg", 15), ("feddf", 1))] == [3, 1, 1]
 
 
 def test_a_benchmark_goes_seed_by_seed():

@@ -32,6 +32,7 @@ def test_later_rounds_continue_and_learn_what_the_round_before_taught(
 ) -> None:
     started: list[list[Tensor] | None] = []
     ended: list[list[Tensor]] = []
+    shuffled: list[int] = []
     learned_from: list[tuple[int, list[Tensor]]] = []
     sent: dict[tuple[int, int], list[Tensor]] = {}
     taught: list[list[Path]] = []
@@ -40,9 +41,13 @@ def test_later_rounds_continue_and_learn_what_the_round_before_taught(
 
     def watched_server(self: Any, *args: Any, start: nn.Module | None = None, **named: Any) -> Iterator[Any]:
         started.append(None if start is None else weights(start))
-        server = yield from serve(self, *args, start=start, **named)
-        ended.append(weights(server.module))
-        return server
+        process = serve(self, *args, start=start, **named)
+        training = next(process)
+        shuffled.append(training.seed)
+        with pytest.raises(StopIteration) as end:
+            process.send((yield training))
+        ended.append(weights(end.value.value.module))
+        return end.value.value
 
     def watched_teacher(self: Any, uploads: list[Path]) -> Any:
         taught.append(list(uploads))
@@ -62,6 +67,7 @@ def test_later_rounds_continue_and_learn_what_the_round_before_taught(
     monkeypatch.setattr(rounds, "Lesson", watched_lesson)
     Bench(Spec.from_json({**THREE, "rounds": 3, "feedback_epochs": 1}), tmp_path).run(Progress(lambda *_: None))
     assert started[0] is None and same(started[1] or [], ended[0]) and same(started[2] or [], ended[1])
+    assert len(set(shuffled)) == 3  # every round in another order
     third = [model for number, model in learned_from if number == 3]
     assert len(third) == 3 and all(same(model, sent[2, k]) for k, model in enumerate(third))
     # The servers of rounds 1, 2 and 3 and, between them, what is sent back in rounds 2 and 3.

@@ -68,7 +68,7 @@ def jobs_of(job, ensembles, public):
 def test_every_partition_uses_every_sample_once_and_partitions_differ():
     public = torch.zeros(6, 1, 4, 4, dtype=torch.uint8)
     job = private()
-    seen, (taught, seconds) = jobs_of(job, Ensembles(2, 5), public)
+    seen, (taught, seconds) = jobs_of(job, Ensembles(), public)  # s = 2 partitions of t = 5, as the method is defined
     assert [len(j.images) for j in seen] == [5, 5, 5, 4, 4, 6, 5, 5, 5, 4, 4, 6]
     assert seconds == 12.0 and [j.model for j in (seen[5], seen[11])] == taught
     for part in (seen[:5], seen[6:11]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean, median, stdev
 from typing import Any
 
 import pytest
@@ -35,9 +35,10 @@ NAMES = {
     "a server on the true public labels": "ceiling",
 }
 
-FEDOLS = {"FedOL, τ = 0": "fedol-tau0", "FedOL, restarted each iteration": "fedol-reinit", "FedOL+": "fedol+"}
-FEDOLS |= {"FedOL, ρ = 0.1 throughout": "constant", "FedOL, one iteration of 200 epochs": "once"}
-FEDOLS |= {"FedOL, one iteration of 20 epochs": "once"}
+MORE = {"FedET, variance of probabilities": "fedet-probs"}
+MORE |= {"FedOL, τ = 0": "fedol-tau0", "FedOL, restarted each iteration": "fedol-reinit", "FedOL+": "fedol+"}
+MORE |= {"FedOL, ρ = 0.1 throughout": "constant", "FedOL, one iteration of 200 epochs": "once"}
+MORE |= {"FedOL, one iteration of 20 epochs": "once"}
 LOOPS = {"FedOL (10 × 20 epochs, ρ step = 0)": "constant", "FedOL (1 × 200 epochs)": "once"}
 LOOPS |= {"FedOL (5 × 4 epochs, ρ step = 0)": "constant", "FedOL (1 × 20 epochs)": "once"}
 
@@ -156,34 +157,78 @@ def test_the_table_at_width_16(numbers: dict[str, Any]) -> None:
 
 
 def test_equal_compute_on_cifar100() -> None:
-    def after(epochs: int, method: str, partition: str) -> str:
-        """A server's accuracy after so many epochs in all: of the loops after the iteration that ends there."""
-        accuracies = []
-        for result in BenchFolder(ROOT / "results").results():
-            where = result["settings"]
-            if (result["method"], where.get("partition"), where["width"]) != (method, partition, 64):
-                continue
-            loop = where.get("iterations", 10), where.get("rho_step", 0.05)  # the paper's, of a method that has one
-            if (where["seed"], where.get("rounds", 1), *loop) == (0, 1, 10, 0.05):
-                place, left = divmod(epochs, where["server_epochs"])
-                if not left and 0 < place <= len(result["history"]):
-                    accuracies.append(result["history"][place - 1]["diagnostics"]["test_accuracy"])
-        (accuracy,) = accuracies
-        return f"{100 * accuracy:.1f}"
+    def cells(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
+        found = (cell for cell in BenchFolder(folder).results() if "partition" in cell["settings"])
+        return {
+            (cell["method"], cell["settings"]["partition"]): cell
+            for cell in found
+            if folder.name == "equal" or plain(cell["settings"], 0)
+        }
 
-    feddf, fedol, mixture, unvoted = (
-        after(500, method, "classes:20") for method in ("feddf", "fedol", "fedhkt-k", "fedol-tau0")
-    )
-    short = (
-        f"FedDF has {feddf} % after 500 epochs, FedOL {fedol}, the λ mixture alone {mixture} and FedOL without votes"
-    )
-    assert f"{short} {unvoted}:" in " ".join(PAGE.split("## What is here")[0].split())
+    long, brief = cells(ROOT / "results" / "equal"), cells(ROOT / "results")
+
+    def clients(cell: dict[str, Any]) -> list[float]:
+        return [client["accuracy"] for client in cell["clients"]]
+
+    def first(method: str, partition: str) -> float:
+        """After 50 epochs: of FedOL's loops after their first iteration, of others in the first table."""
+        cell = long[method, partition]
+        cell = cell if cell["settings"]["server_epochs"] == 50 else brief[method, partition]
+        assert clients(cell) == clients(long[method, partition])
+        return float(cell["history"][0]["diagnostics"]["test_accuracy"])
+
+    short, ahead = " ".join(PAGE.split("## What is here")[0].split()), []
     _, *body = table("Equal compute on CIFAR-100")
-    methods = [{**NAMES, **FEDOLS}[name] for name, *_ in body]
-    assert methods == ["feddf", "feddf-probs", "fedhkt-k", "fedol", "fedol-tau0"]
-    for method, (_, *words) in zip(methods, body, strict=True):
-        partitions = "dirichlet:0.05", "classes:20"
-        assert words == [after(epochs, method, partition) for partition in partitions for epochs in (50, 500)], method
+    methods = [{**NAMES, **MORE}[name] for name, *_ in body]
+    assert len(long) == 2 * len(methods)
+    for partition in ("dirichlet:0.05", "classes:20"):
+        accuracies = {method: long[method, partition]["accuracy"] for method in methods}
+        feddf, fedol, mixture, unvoted = (100 * accuracies[m] for m in ("feddf", "fedol", "fedhkt-k", "fedol-tau0"))
+        said = (
+            f"FedDF has {feddf:.1f} % after 500 epochs, FedOL {fedol:.1f}, the λ mixture alone {mixture:.1f} and FedOL"
+        )
+        assert f"{said} without votes {unvoted:.1f}" in short
+        ahead += [fedol - 100 * accuracies[method] for method in ("fedhkt", "fedet", "mine")]
+        for method, (_, *words) in zip(methods, body, strict=True):
+            assert clients(long[method, partition]) == clients(long["fedol", partition])
+            above = f"{100 * (accuracies[method] - accuracies['fedol']):+z.1f}".replace("-", "−")
+            shown = [f"{100 * accuracies[method]:.1f}", "" if method == "fedol" else above]
+            if partition == "dirichlet:0.05":
+                assert words[:2] == shown, method
+            else:
+                assert words[2:] == [f"{100 * first(method, partition):.1f}", *shown], method
+    assert f"ahead in both, by {min(ahead):.1f} to {max(ahead):.1f} points" in short
+
+
+def test_what_the_page_says_of_small_last_batches() -> None:
+    def beside(runs: dict[tuple[str, int], list[dict[str, Any]]]) -> tuple[list[float], list[float]]:
+        """Accuracies, as a share of the median of the others with the same network: ending on 2 to 5 images, or not."""
+        small: list[float] = []
+        others: list[float] = []
+        for clients in runs.values():
+            for client in clients:
+                peers = [c for c in clients if c["client"] % 2 == client["client"] % 2 and c is not client]
+                share = client["accuracy"] / median(c["accuracy"] for c in peers)
+                (small if 2 <= client["samples"] % 64 <= 5 else others).append(share)
+        return small, others
+
+    def runs(folder: str, **wanted: Any) -> dict[tuple[str, int], list[dict[str, Any]]]:
+        found = {}
+        for cell in BenchFolder(ROOT / "results" / folder).results():
+            where = cell["settings"]
+            if where.get("partition", "dirichlet:0.05") == "dirichlet:0.05" or where.get("rounds", 1) > 1:
+                continue
+            if cell["method"] in ("fedol", "pooled") and wanted.items() <= where.items():
+                found[where["partition"], cell["seed"]] = cell["clients"]
+        return found
+
+    text = " ".join(PAGE.split())
+    small, others = beside(runs(".", width=64, epochs=50))
+    assert (len(small), len(others)) == (11, 109) and max(small) < 1
+    said = f"at {mean(small):.2f} times it on average ({min(small):.2f} to {max(small):.2f}); the 109 others are at"
+    assert f"{said} {mean(others):.2f}." in text
+    small, _ = beside(runs("best"))
+    assert len(small) == 8 and f"eight such clients are at {mean(small):.2f}." in text
 
 
 def test_the_figure_over_rounds(numbers: dict[str, Any]) -> None:
@@ -217,9 +262,9 @@ def test_fedproxs_grid_on_digits() -> None:
 @pytest.mark.parametrize(
     ("heading", "folder", "rows", "beside_adam"),
     [
-        ("Equal compute and rounds on digits", "digits", 14, False),
-        ("Equal compute on Fashion-MNIST", "fashion", 14, False),
-        ("SGD instead of Adam, on digits", "sgd", 12, True),
+        ("Equal compute and rounds on digits", "digits", 15, False),
+        ("Equal compute on Fashion-MNIST", "fashion", 15, False),
+        ("SGD instead of Adam, on digits", "sgd", 13, True),
     ],
 )
 def test_equal_compute_without_a_gpu(heading: str, folder: str, rows: int, beside_adam: bool) -> None:
@@ -240,7 +285,7 @@ def test_equal_compute_without_a_gpu(heading: str, folder: str, rows: int, besid
     _, *body = table(heading)
     assert len(body) == rows
     for name, *shown in body:
-        method = {**NAMES, **FEDOLS}[name]
+        method = {**NAMES, **MORE}[name]
         expected = []
         for partition in ("dirichlet:0.05", "classes:2"):
             entry = ours[method][partition]

@@ -226,7 +226,7 @@ def test_what_the_page_says_of_small_last_batches() -> None:
     small, others = beside(runs(".", width=64, epochs=50))
     assert (len(small), len(others)) == (11, 109) and max(small) < 1
     said = f"at {mean(small):.2f} times it on average ({min(small):.2f} to {max(small):.2f}); the 109 others are at"
-    assert f"{said} {mean(others):.2f}." in text
+    assert f"{said} {mean(others):.2f} ± {stdev(others):.2f}." in text
     small, _ = beside(runs("best"))
     assert len(small) == 8 and f"eight such clients are at {mean(small):.2f}." in text
 

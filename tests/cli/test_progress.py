@@ -53,7 +53,7 @@ LOOPS = {
     "attack alice.fedol --attack random --out hostile": {("reading files", 1), ("writing files", 1)},
     "audit run --clients 2 --shadows 2": {("clients", 2), ("predicting", 2)},
     "doctor": {("measuring", 1)},
-    COST: {("methods", 13)},
+    COST: {("methods", 14)},
     ONE: {("planning", 1)},
     "bench report bench": {("reading cells", 0)},
     "run --clients 2 --public 60 --width 4 --epochs 1 --iterations 2 --device cpu --out new": {

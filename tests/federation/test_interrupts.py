@@ -116,7 +116,7 @@ def test_a_benchmark(tmp_path: Path) -> None:
     kept = times(out, "clients/*/*.safetensors")
     assert len(kept) == 2 and len(list(out.glob("cells/*.json"))) < 2
     done = fedol(*command, "--json")
-    assert json.loads(done.stdout) == {"cells": 2, "finished": 2, "elsewhere": 0, "failed": []}, done.stderr
+    assert json.loads(done.stdout).items() >= {"cells": 2, "finished": 2, "elsewhere": 0, "failed": []}.items()
     assert times(out, "clients/*/*.safetensors") == kept and (out / "report.html").exists()
 
 

@@ -235,7 +235,7 @@ def test_what_the_page_says_of_small_last_batches() -> None:
     assert len(small) == 8 and f"eight such clients are at {mean(small):.2f}." in text
     record = json.loads((ROOT / "benchmarks" / "results" / "last-batch-width16.json").read_text(encoding="utf-8"))
     for client in record["results"]:
-        cost = {step["size"]: f"{-step['model']['mean']:.1f} ± {step['model']['std']:.1f}" for step in client["steps"]}
+        cost = {step["size"]: f"{-step['model']['mean']:z.1f} ± {step['model']['std']:.1f}" for step in client["steps"]}
         said = f"{cost[2]} points on 2 images, {cost[8]} on 8 and {cost[64]} on 64"
         assert said in text and f"{client['before']:.1f} %" in text
 

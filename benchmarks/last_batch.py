@@ -22,6 +22,7 @@ import torch
 from _record import ROOT, script, table, write
 from torch import nn
 
+from fedol.errors import FedolError
 from fedol.evaluation import accuracy
 from fedol.experiments.worker import read_spec
 from fedol.federation.scenario import Scenario
@@ -46,7 +47,7 @@ def stepped(job: Job, end: Snapshot, size: int, draw: int, device: torch.device)
     more = replace(job, model=model, images=job.images[own], targets=job.targets[own], recipe=recipe, resume=end)
     (result,) = fit([replace(more, checkpoint=None)], device)
     if result.error:
-        raise RuntimeError(result.error)
+        raise FedolError(result.error)
     return model
 
 

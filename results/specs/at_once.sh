@@ -27,8 +27,15 @@ import json, sys
 path, partition, methods = sys.argv[1:]
 print(json.dumps({**json.load(open(path)), "partitions": [partition], "methods": methods}))
 P
-    python3 -m fedol.experiments.worker --spec "$folder/$spec.json" --out "$folder" --data-dir "$data" \
-        --device "${DEVICE:-cuda}" --time-limit "$seconds" > "$folder/log" 2>&1 &
+    # PyTorch keeps the memory that it has freed, which the other processes may need: each has its share.
+    python3 - "$#" --spec "$folder/$spec.json" --out "$folder" --data-dir "$data" --device "${DEVICE:-cuda}" \
+        --time-limit "$seconds" > "$folder/log" 2>&1 << 'P' &
+import runpy, sys, torch
+share = 0.95 / int(sys.argv.pop(1))
+if torch.cuda.is_available():
+    torch.cuda.set_per_process_memory_fraction(share)
+runpy.run_module("fedol.experiments.worker", run_name="__main__", alter_sys=True)
+P
     running+=($!) folders+=("$folder")
 done
 while [ $SECONDS -lt $end ] && kill -0 "${running[@]}" 2> /dev/null; do

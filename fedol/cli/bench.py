@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +26,13 @@ Partitions = Annotated[
     str | None,
     typer.Option(help="Partitions with commas; the default is the paper's four on its data, else the preset's."),
 ]
-Methods = Annotated[str, typer.Option(help="'all', or names with commas, of which one may be 'all'.")]
+Methods = Annotated[
+    str,
+    typer.Option(
+        help="'all' (the paper's, their variants, the controls), or names with commas, of which one may be 'all'; "
+        "--dry-run shows the rows."
+    ),
+]
 Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 3 is 0,1,2.")]
 Preset = Annotated[str, typer.Option(help="paper, best or quick.")]
 ServerEpochs = Annotated[int | None, typer.Option(help="Epochs of each server iteration, if not as many.")]
@@ -65,7 +72,12 @@ def one_round(
     server_epochs: ServerEpochs = None,
     iterations: Iterations = None,
     equal_compute: Annotated[
-        bool, typer.Option("--equal-compute", help="Train one-pass methods as many server epochs as FedOL in all.")
+        bool,
+        typer.Option(
+            "--equal-compute",
+            help="Train one-pass methods, so the λ mixture too, as many server epochs as FedOL in all; 'all' then has "
+            "FedOL with τ = 0 and restarted, and nothing that averages weights.",
+        ),
     ] = False,
     device: Device = None,
     time_limit: TimeLimit = None,
@@ -186,7 +198,8 @@ def cost(
     with LiveProgress(quiet=as_json):
         config = configure(preset, overrides=given(options))
         data = load(config.dataset, config.data_dir)
-        scenario = Scenario(identified(config, data), data)
+        own = identified(config, data)
+        scenario = Scenario(replace(own, partition="iid"), data).under(own)  # a cost has no partition
         folder.open()
         table = compute(scenario, folder)
     if as_json:

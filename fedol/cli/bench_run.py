@@ -49,13 +49,15 @@ def run(
         other = f"; another process works on {summary['elsewhere']}" if summary["elsewhere"] else ""
         said = f"{summary['finished']} of {summary['cells']} cells are finished in {out}{other}."
         Console().print(said, markup=False, highlight=False)
-    if summary["finished"]:
-        tables(out, quiet, as_json, summary)
-        page(out, quiet or as_json)
-    elif as_json:
-        print(json.dumps(summary, indent=1))
-    for failure in summary["failed"]:
-        Console(stderr=True).print(Text.assemble(("Failed:", "bold red"), f" {failure}"), soft_wrap=True)
+    try:
+        if summary["finished"]:
+            tables(out, quiet, as_json, summary)
+            page(out, quiet or as_json)
+        elif as_json:
+            print(json.dumps(summary, indent=1))
+    finally:  # also where the folder has no tables
+        for failure in summary["failed"]:
+            Console(stderr=True).print(Text.assemble(("Failed:", "bold red"), f" {failure}"), soft_wrap=True)
     sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
 
 

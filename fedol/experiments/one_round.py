@@ -66,7 +66,7 @@ def train_clients(
         cell, k, scenario = wanted[position]
         if isinstance(client, FedolError):
             theirs = [other for cells, _ in groups for other in cells if other.clients == cell.clients]
-            names = ", ".join(dict.fromkeys(title(other.method) for other in theirs))
+            names = ", ".join(dict.fromkeys(title(other.method) for other in theirs if other.method != CEILING))
             failed[cell.clients] = f"{names}, {cell.place}: {client}"
             continue
         client.send(folder.upload(cell.clients, k))

@@ -50,9 +50,10 @@ class Course:
         return len(self.history) + 1
 
     @property
-    def over(self) -> bool:
-        """Whether all rounds are finished."""
-        return len(self.history) >= self.cell.rounds
+    def result(self) -> Result | None:
+        """The cell's, once all its rounds are finished."""
+        asked = self.history[: self.cell.rounds]
+        return {"accuracy": asked[-1]["accuracy"], "history": asked} if len(asked) == self.cell.rounds else None
 
     def clients(self) -> Iterator[tuple[int, Process[Client]]]:
         """The clients that have not finished this round yet; those of the first are there already."""
@@ -124,7 +125,13 @@ def run(
             courses.append(Course(cell, scenario, folder))
         except FedolError as error:
             yield cell, error
-    while courses and (deadline is None or time.monotonic() + took < deadline):
+    while True:
+        for course in list(courses):
+            if result := course.result:  # perhaps since an earlier start, which others of its last round outlasted
+                yield course.cell, result
+                courses.remove(course)
+        if not courses or (deadline is not None and time.monotonic() + took >= deadline):
+            return
         began, device = time.monotonic(), cells[0][1].device
         failed: dict[Course, FedolError] = {}
         parts = [
@@ -147,9 +154,6 @@ def run(
                 course.finish(server)
         yield from ((course.cell, error) for course, error in failed.items())
         courses = [course for course, _ in going if course not in failed]
-        for course in [course for course in courses if course.over]:
-            yield course.cell, {"accuracy": course.history[-1]["accuracy"], "history": course.history}
-            courses.remove(course)
         took = time.monotonic() - began
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,7 @@ from fedol.experiments.summary import label
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import guarded
 from fedol.files import write_json
+from fedol.methods import CEILING
 from fedol.models import parameter_count
 from fedol.provenance import commit, device_name, provenance
 from fedol.training import Job, Recipe, drive, fit
@@ -57,7 +58,7 @@ class Bench:
         """Compute what is missing; after the limit (seconds) whatever is unfinished is left for the next time.
 
         ``side_by_side``: how many groups train at once. More keep a GPU busier, and more is lost when it is cut off.
-        Several processes may work in one folder: each takes groups that no other has begun.
+        Several processes may work in one folder: each takes what no other has begun.
         """
         if time_limit is not None and not time_limit >= 0:
             raise InputError(f"The time limit must be at least 0 seconds, but is {time_limit:g}.")
@@ -79,10 +80,12 @@ class Bench:
                     free = list(islice(self._free(todo, tried, held), side_by_side))
                     if not (batch := self._in_time(free, progress.deadline, least)):
                         break
-                    failed += self._run(batch, progress)
+                    self._run(batch, progress, failed)
                 tried |= {cell.hash for group in batch for cell in group.cells}
                 todo = [group for group in todo if any(cell.hash not in tried for cell in group.cells)]
-                left = [cells for group in todo if (cells := self._missing(group, tried))]  # less what others finished
+                left = [
+                    cells for group in todo if (cells := self._missing(group.cells, tried))
+                ]  # less what others finished
                 progress.total = progress.done + sum(self._plan(cells).work for cells in left)
                 least = 0
         hashes = {cell.hash: self.folder.finished(cell) for cell in self.spec.cells()}
@@ -90,18 +93,19 @@ class Bench:
         return {**counts, "failed": failed}
 
     def _free(self, todo: list[Plan], tried: set[str], held: contextlib.ExitStack) -> Iterator[Plan]:
-        """Groups that no other process works on, each claimed as it is asked for; less what is finished or failed."""
+        """What of each group no other process works on, claimed as it is asked for; less what is finished or failed."""
         for group in todo:
-            if self.folder.claim(group.cells, held) and (cells := self._missing(group, tried)):
+            if cells := self._missing(self.folder.claim(group.cells, held), tried):
                 yield group if cells == group.cells else self._plan(cells)
 
     def _taken(self, todo: list[Plan]) -> int:
         """How many unfinished cells other processes work on."""
         with contextlib.ExitStack() as held:
-            return sum(len(self._missing(group)) for group in todo if not self.folder.claim(group.cells, held))
+            free = [cell for group in todo for cell in self.folder.claim(group.cells, held)]
+            return sum(cell not in free for group in todo for cell in self._missing(group.cells))
 
-    def _missing(self, group: Plan, tried: Collection[str] = ()) -> list[Cell]:
-        return [cell for cell in group.cells if cell.hash not in tried and not self.folder.finished(cell)]
+    def _missing(self, cells: Sequence[Cell], tried: Collection[str] = ()) -> list[Cell]:
+        return [cell for cell in cells if cell.hash not in tried and not self.folder.finished(cell)]
 
     def _plan(self, cells: list[Cell]) -> Plan:
         return plan(cells, self._scenario, self.folder)
@@ -134,42 +138,45 @@ class Bench:
         """FLOPs per second on this device, from what is finished in the folder."""
         return self.folder.speed(device_name(self.device), self.spec.config.width)
 
-    def _run(self, batch: list[Plan], progress: Progress) -> list[str]:
-        """Some groups. What fails is returned and stops nothing else."""
+    def _run(self, batch: list[Plan], progress: Progress, failed: list[str]) -> None:
+        """Some groups. What fails is added to ``failed``, also before the time is over, and stops nothing else."""
         started, before, predicted = time.monotonic(), progress.done, 0.0
+        count = len(failed)
         try:
-            errors = self._train(batch, progress)
-            predicted = 0.0 if errors else sum(group.predictions for group in batch)
-            return errors
+            self._train(batch, progress, failed)
+            predicted = 0.0 if len(failed) > count else sum(group.predictions for group in batch)
         finally:  # also when the time is over: the next start then takes on no more than it can
             widths = {cell.config.width for group in batch for cell in group.cells}
             if len(widths) == 1:
                 work, elapsed = progress.done - before + predicted, time.monotonic() - started
                 self.folder.time(batch[0].cells[0].hash, device_name(self.device), widths.pop(), work, elapsed)
 
-    def _train(self, batch: list[Plan], progress: Progress) -> list[str]:
+    def _train(self, batch: list[Plan], progress: Progress, failed: list[str]) -> None:
         """Clients, then servers, then rounds; each cell is kept as it is finished."""
-        groups, errors = [], []
+        groups = []
         for group in batch:
+            cells, config = group.cells, group.cells[0].config
             try:
-                groups.append((group.cells, Scenario(group.cells[0].config, self._scenario.dataset)))
+                groups.append((cells, Scenario(config, self._scenario.dataset)))
             except FedolError as error:  # what one seed deals out, another may not
-                errors.append(f"{group.cells[0].place}: {error}")
+                failed.append(f"{cells[0].place}: {error}")
+                if free := [cell for cell in cells if cell.method == CEILING]:  # which has no clients
+                    groups.append((free, Scenario(replace(config, partition="iid"), self._scenario.dataset)))
         if not groups:
-            return errors
-        failed = one_round.train_clients(groups, self.folder, progress.epoch)
-        ready = [(cell, scenario) for cells, scenario in groups for cell in cells if cell.clients not in failed]
+            return
+        clients = one_round.train_clients(groups, self.folder, progress.epoch)
+        failed += clients.values()
+        pairs = [(cell, scenario) for cells, scenario in groups for cell in cells]
+        ready = [(cell, here) for cell, here in pairs if cell.method == CEILING or cell.clients not in clients]
         single, several = ([pair for pair in ready if (pair[0].rounds == 1) is once] for once in (True, False))
         processes = [guarded(one_round.server(cell, scenario, self.folder)) for cell, scenario in single]
         done = ((single[position][0], result) for position, result in drive(processes, self.device, progress.epoch))
-        errors += failed.values()
         for results in (done, rounds.run(several, self.folder, progress.epoch, progress.deadline)):
             for cell, result in results:
                 if isinstance(result, FedolError):
-                    errors.append(f"{label(cell.settings)}, {cell.place}: {result}{self._cure(cell, result)}")
+                    failed.append(f"{label(cell.settings)}, {cell.place}: {result}{self._cure(cell, result)}")
                 else:
                     self._finish(cell, result, progress)
-        return errors
 
     def _cure(self, cell: Cell, error: FedolError) -> str:
         """What helps where a file that we keep is damaged, unless the error says it (of a full disk, for instance)."""

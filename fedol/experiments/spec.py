@@ -185,7 +185,7 @@ def _seeds(wanted: Any) -> list[int]:
             return list(dict.fromkeys(map(_whole, several)))
         count = _whole(several)
     except ValueError:
-        raise InputError(f"seeds must be a number, or numbers with commas, not {wanted!r}.") from None
+        raise InputError(f"seeds must be a number from 0, or such numbers with commas, not {wanted!r}.") from None
     if count > MOST_SEEDS:
         raise InputError(f"{count} would be as many seeds; to name this one, write '{count},'.")
     return list(range(count))
@@ -194,6 +194,8 @@ def _seeds(wanted: Any) -> list[int]:
 def _whole(value: Any) -> int:
     """A whole number, also as text."""
     if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(value)
+    if int(value) < 0:
         raise ValueError(value)
     return int(value)
 

@@ -52,28 +52,29 @@ class BenchFolder:
         except OSError as error:
             raise FedolError(f"The folder {self.path} cannot be written ({error.strerror}); choose another.") from None
 
-    def claim(self, cells: Sequence[Cell], held: ExitStack) -> bool:
-        """Keep other processes from all that has these cells' clients while ``held`` is open; False: one is there."""
-        alone = True
-        with ExitStack() as taken:
-            for clients in sorted({cell.clients for cell in cells}):
-                try:
-                    lock = hold(self.path / "clients" / clients / "lock")
-                except Taken:
-                    return False
-                if lock is None:  # a file system without locks
-                    alone = False
-                else:
-                    taken.callback(lock.release)
-            held.push(taken.pop_all())
-        for cell in cells if alone else ():  # what a killed process has left half-written
+    def claim(self, cells: Sequence[Cell], held: ExitStack) -> list[Cell]:
+        """Those cells on whose clients no other process works; while ``held`` is open none will."""
+        free = set()
+        for clients in sorted({cell.clients for cell in cells}):
+            try:
+                lock = hold(self.path / "clients" / clients / "lock")
+            except Taken:
+                continue
+            free.add(clients)
+            if lock is not None:  # a file system without locks
+                held.callback(lock.release)
+                self._sweep([cell for cell in cells if cell.clients == clients])
+        return [cell for cell in cells if cell.clients in free]
+
+    def _sweep(self, cells: Sequence[Cell]) -> None:
+        """Remove what a killed process has left half-written."""
+        for cell in cells:
             if cell.method == CEILING:  # which other groups may be making, under other locks
                 continue
             for folder in (self.path / "clients" / cell.clients, self.rounds(cell)):
                 sweep(folder)
             for file in (self.cell(cell), self.server(cell)):
                 sweep(file.parent, file.name)
-        return True
 
     def cell(self, cell: Cell) -> Path:
         """A cell's result."""
@@ -135,7 +136,8 @@ class BenchFolder:
     def _result(self, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = read_json(path, ELSEWHERE)
         whole = isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in RESULT.items())
-        if not (whole and isinstance(found["settings"].get("method"), str) and 0 <= found["accuracy"] <= 1):
+        whole = whole and isinstance(found["settings"].get("method"), str) and 0 <= found["accuracy"] <= 1
+        if not (whole and _measured(found)):
             raise FedolError(f"{path} is no result of a benchmark; {ELSEWHERE}.")
         # A copy under another name would count as a further seed, and one over another's as that one's result.
         if not path.stem == found["hash"] == digest(found["settings"]):
@@ -158,3 +160,18 @@ class BenchFolder:
                 if (time["device"], time["width"]) == (device, width):
                     work, seconds = work + time["work"], seconds + time["seconds"]
         return work / seconds if work and seconds else None
+
+
+def _measured(found: dict[str, Any]) -> bool:
+    """Whether a result has an accuracy for each of its clients, and for each round that it is said to have."""
+    rounds = found["settings"].get("rounds", 1)
+    records = [found.get("clients", [])] + ([found.get("history")] if rounds != 1 else [])
+    measured = all(
+        isinstance(listed, list) and all(isinstance(one, dict) and _number(one.get("accuracy")) for one in listed)
+        for listed in records
+    )
+    return measured and (rounds == 1 or len(found["history"]) == rounds)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float)

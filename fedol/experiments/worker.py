@@ -22,7 +22,7 @@ def read_values(path: Path, **settings: Any) -> dict[str, Any]:
     """A benchmark's file, as ``Spec.from_json`` reads it; ``settings`` that are not None replace its own."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, RecursionError, ValueError) as error:
         raise InputError(f"The benchmark {path} cannot be read: {error}.") from None
     if not isinstance(values, dict) or not isinstance(values.get("settings", {}), dict):
         raise InputError(f'The benchmark {path} must be like {{"kind": "one-round", "settings": {{"width": 16}}}}.')

@@ -102,6 +102,25 @@ def test_tables_are_printed_even_where_they_cannot_be_written(tmp_path, monkeypa
         assert end.value.code == 2 and shown in said.out and "cannot be written" in said.err
 
 
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_what_failed_is_said_even_where_there_are_no_tables(words, tmp_path, monkeypatch, capsys):
+    every = [*TINY, "--partitions", "iid", "--out", str(tmp_path)]
+    bench("one-round", *every, "--methods", "local")
+    next(tmp_path.glob("clients/*/00.fedol")).write_bytes(b"")
+    (tmp_path / "cells" / "notes.json").write_text("{}")
+    monkeypatch.setattr(sys, "argv", ["fedol", "bench", "one-round", *every, "--methods", "local,feddf", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = " ".join(capsys.readouterr().err.split())
+    assert end.value.code == 2 and "notes.json is no result of a benchmark" in said
+    assert "Failed: FedDF" in said and "00.fedol" in said
+
+
+def test_a_cost_needs_no_partition_that_can_be_dealt(tmp_path):
+    few = ["--preset", "quick", "--clients", "100", "--out", tmp_path, "--json"]  # dirichlet:0.3, the preset's, cannot
+    assert json.loads(bench("cost", *few))["rows"]
+
+
 def test_rounds_without_matplotlib_have_all_but_the_figure(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -147,6 +166,7 @@ def test_a_folder_that_may_not_be_entered_is_named(monkeypatch, capsys, tmp_path
         (["report", "nowhere"], "no finished cell"),
         (["run", "nowhere.json"], "cannot be read"),
         (["run", "list.json"], "must be like"),
+        (["run", "deep.json"], "cannot be read"),
         (["one-round", *TINY, "--partitions", "iid", "--out", "a-run"], "a-run holds a run and is no benchmark's"),
         (["cost", *TINY[:-2], "--out", "a-run"], "a-run holds a run and is no benchmark's"),
     ],
@@ -154,6 +174,7 @@ def test_a_folder_that_may_not_be_entered_is_named(monkeypatch, capsys, tmp_path
 def test_errors_are_one_sentence(words, sentence, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
     (tmp_path / "a-run").mkdir()
     (tmp_path / "a-run" / "config.json").write_text("{}")
     monkeypatch.setattr(sys, "argv", ["fedol", "bench", *words])

@@ -34,6 +34,7 @@ from fedol.experiments.worker import main
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Lesson
 from fedol.files import write_json
+from fedol.methods import METHODS
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}
@@ -82,6 +83,9 @@ def test_a_seed_that_cannot_be_dealt_stops_no_other(tmp_path):
         assert (summary["cells"], summary["finished"]) == (3, 2)
         (failure,) = summary["failed"]
         assert failure.startswith(f"classes:1, seed {bad[0]}: ") and "samples" in failure
+    again = {**values, "partitions": "classes:1,iid", "seeds": [bad[0], good[0]], "methods": "ceiling"}
+    summary = Bench(Spec.from_json(again), out).run(Silent())  # which has no partition, though it is the first's
+    assert summary["finished"] == summary["cells"] == 2
     with pytest.raises(FedolError, match="samples"):  # where no seed can be dealt, nothing begins
         Bench(Spec.from_json({**values, "partitions": "iid,classes:1", "seeds": bad}), out).plans()
 
@@ -246,18 +250,26 @@ def test_several_processes_in_one_folder_share_the_groups(tmp_path):
     assert run(tmp_path, **settings) == {"cells": 3, "finished": 3, "elsewhere": 0, "failed": []}
 
 
+def test_what_others_do_not_work_on_is_not_left_to_them(tmp_path):
+    bench = Bench(Spec.from_json({**SMOKE, "methods": "feddf,mine"}), tmp_path)
+    with ExitStack() as other:
+        assert bench.folder.claim(bench.plans()[0].cells, other)
+        expected = {"cells": 3, "finished": 1, "elsewhere": 2, "failed": []}  # FedAvg has clients of its own
+        assert run(tmp_path, methods="feddf,mine,fedavg") == expected
+    assert run(tmp_path, methods="feddf,mine,fedavg")["finished"] == 3
+
+
 def test_what_others_finish_leaves_the_time_left(tmp_path, monkeypatch):
     settings = {"methods": "feddf", "partitions": "dirichlet:0.5,classes:5,iid"}
     other = tmp_path / "other"
     run(other, **settings)
     train, totals = Bench._train, []
 
-    def meanwhile(self, batch, progress):
+    def meanwhile(self, batch, progress, failed):
         totals.append(progress.total)
-        errors = train(self, batch, progress)
+        train(self, batch, progress, failed)
         for path in () if len(totals) > 1 or self.folder.path.name == "alone" else finished:
             shutil.copy(path, self.folder.path / "cells")  # as if by another process
-        return errors
 
     finished = [other / "cells" / f"{cell.hash}.json" for cell in Spec.from_json({**SMOKE, **settings}).cells()[2:]]
     monkeypatch.setattr(Bench, "_train", meanwhile)
@@ -331,6 +343,34 @@ def test_interrupted_rounds_continue_after_the_last_one(smoke, tmp_path):
         assert [r["accuracy"] for r in found[method, 3]["history"]][:2] == [
             r["accuracy"] for r in found[method, 2]["history"]
         ]
+
+
+@pytest.mark.parametrize("further", [0, 1])  # as many rounds too many as a start of an earlier version has made
+def test_rounds_that_are_over_wait_for_the_others_of_their_last(further, smoke, tmp_path):
+    out = shutil.copytree(smoke[0], tmp_path / "bench")
+    found = results(out)
+    wanted = {"kind": "rounds", "methods": "fedavg,feddf", "rounds": 2, "feedback_epochs": 1}
+    folder = BenchFolder(out)
+    for cell in Spec.from_json({**SMOKE, **wanted}).cells():
+        folder.cell(cell).unlink()
+
+    class Killed(Silent):
+        def epoch(self, epoch):
+            if epoch.job.name == "feddf round 2 1/1":  # FedAvg's server of that round, an average, is there already
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(out, Killed(), **wanted)
+    fedavg = folder.rounds(Spec.from_json({**SMOKE, **wanted}).cells()[0])
+    assert [path.name for path in fedavg.iterdir()] == ["02"]
+    if further:
+        history = json.loads((fedavg / "02" / "history.json").read_text())
+        write_json(fedavg / "03" / "history.json", [*history, {"round": 3, "accuracy": 0.0}])
+    assert run(out, **wanted)["finished"] == 2
+    again = results(out)
+    for method in ("fedavg", "feddf"):
+        assert again[method, 2]["history"] == found[method, 2]["history"]
+        assert again[method, 2]["accuracy"] == found[method, 2]["accuracy"]
 
 
 def test_clients_heed_the_feedback_that_the_method_lets_through(smoke, tmp_path, monkeypatch):
@@ -429,7 +469,7 @@ def test_of_a_group_that_is_too_long_some_cells_begin(tmp_path, monkeypatch):
     assert bench._in_time([group], now, least=0) == []
     # It was faster than expected, so that the rest begins too, without its clients, which are there.
     batches, run_batch = [], bench._run
-    monkeypatch.setattr(bench, "_run", lambda batch, progress: batches.append(batch) or run_batch(batch, progress))
+    monkeypatch.setattr(bench, "_run", lambda batch, *rest: batches.append(batch) or run_batch(batch, *rest))
     assert bench.run(Silent(), time_limit=1100)["finished"] == 3
     assert [[len(part.cells), part.clients] for (part,) in batches] == [[2, TINY["clients"]], [1, 0]]
 
@@ -671,6 +711,35 @@ def test_a_method_that_fails_is_reported_and_stops_no_other(tmp_path):
     assert re.match(r"FedAvg, dirichlet:0\.5, seed 0: client \d diverged", summary["failed"][0])
 
 
+def test_clients_that_fail_take_no_ceiling_with_them(tmp_path):
+    settings = {**TINY, "client_models": ["mlp", "tests.experiments.bad:NaN"]}
+    summary = run(tmp_path, methods="feddf,ceiling", settings=settings)
+    assert summary["finished"] == 1 and ("ceiling", 1) in results(tmp_path)
+    assert re.match(r"FedDF, dirichlet:0\.5, seed 0: client 1 diverged", summary["failed"][0])
+
+
+def test_what_failed_is_said_although_the_time_is_over(tmp_path):
+    class Over(Silent):
+        def epoch(self, epoch):
+            if epoch.job.name.startswith("feddf"):
+                raise OutOfTime
+
+    bad = {**TINY, "parameter_model": "tests.experiments.bad:NaN"}
+    summary = run(tmp_path, Over(), time_limit=1000, methods="fedavg,feddf", settings=bad)
+    assert summary["finished"] == 0 and len(summary["failed"]) == 1 and "FedAvg" in summary["failed"][0]
+
+
+def test_a_method_of_yours_that_raises_stops_no_other(tmp_path, monkeypatch):
+    def broken(knowledge, settings):
+        return 1 / 0
+
+    monkeypatch.setitem(METHODS, "broken", broken)
+    summary = run(tmp_path, methods="broken,feddf")
+    (failure,) = summary["failed"]
+    assert summary["finished"] == 1
+    assert re.search(r"'broken' failed \(test_bench\.py, line \d+\): ZeroDivisionError: division by zero\.$", failure)
+
+
 SCRIPT = "import sys; from fedol.experiments.worker import main; sys.exit(main())"
 
 
@@ -755,7 +824,7 @@ def test_cost_takes_what_was_measured_with_another_partition_and_seed(smoke, tmp
     assert [row["client_seconds"] for row in asked] == [row["client_seconds"] for row in other]
     assert all(row["measured"] for row in other)
     moved = results(out)["feddf", 1]  # of another partition there is one cell only: all are taken from the first
-    moved["settings"]["partition"], moved["clients"] = "iid", [{"seconds": 1e9, "upload_bytes": 1}]
+    moved["settings"]["partition"], moved["clients"] = "iid", [{"accuracy": 0.5, "seconds": 1e9, "upload_bytes": 1}]
     rewritten(out, moved)
     table = cost(Scenario(replace(config, partition="iid")), BenchFolder(out))
     assert [row["up_bytes"] for row in table["rows"]] == [row["up_bytes"] for row in asked]
@@ -936,7 +1005,18 @@ def test_a_cell_from_which_no_table_can_be_made_is_named(settings, cause, tmp_pa
         report(tmp_path)
 
 
-@pytest.mark.parametrize("change", [{"accuracy": "high"}, {"accuracy": None}, {"seed": "zero"}, {"method": 3}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"accuracy": "high"},
+        {"accuracy": None},
+        {"seed": "zero"},
+        {"method": 3},
+        {"clients": [{"accuracy": "x"}]},
+        {"clients": [{"accuracy": None}]},
+        {"clients": 3},
+    ],
+)
 def test_a_cell_with_values_of_another_kind_is_computed_again(change, tmp_path):
     run(tmp_path, methods="local")
     (cell,) = (tmp_path / "cells").iterdir()
@@ -946,6 +1026,18 @@ def test_a_cell_with_values_of_another_kind_is_computed_again(change, tmp_path):
         report(tmp_path)
     run(tmp_path, methods="local")
     assert json.loads(cell.read_text())["accuracy"] == whole["accuracy"]
+
+
+@pytest.mark.parametrize("history", [[{"round": 1, "accuracy": 0.5}], [], None, [{"round": 1}, {"round": 2}]])
+def test_a_cell_without_one_of_its_rounds_is_no_result(history, tmp_path):
+    settings = {**SETTINGS, "method": "fedavg", "partition": "iid", "rounds": 2}
+    cell = {"method": "fedavg", "settings": settings, "seed": 0, "accuracy": 0.5}
+    whole = [{"round": 1, "accuracy": 0.4}, {"round": 2, "accuracy": 0.5}]
+    rewritten(tmp_path, {**cell, "history": whole})
+    assert len(report(tmp_path)[1]["rounds"][0]["lines"][0]["rounds"]) == 2
+    rewritten(tmp_path, {**cell, "history": history})
+    with pytest.raises(FedolError, match="is no result of a benchmark; move it out"):
+        report(tmp_path)
 
 
 def test_a_cost_table_from_which_none_can_be_made_is_named(tmp_path):

@@ -263,7 +263,10 @@ def test_rounds_have_fedol_as_one_round():
         ({"kind": "one-round", "partitions": 5}, "or a list, not 5"),
         *(({"kind": "one-round", "methods": wrong}, "or a list, not") for wrong in ([1], [["feddf"]])),
         *(({"kind": "one-round", "partitions": wrong}, "or a list, not") for wrong in ([1], [None], [["iid"]])),
-        *(({"kind": "one-round", "seeds": wrong}, "seeds must be") for wrong in (None, [[1]], [0.5], [None], True)),
+        *(
+            ({"kind": "one-round", "seeds": wrong}, "seeds must be")
+            for wrong in (None, [[1]], [0.5], [None], True, -1, "1,-1")
+        ),
         ({"kind": "one-round", "equal_compute": "false"}, "equal_compute must be true or false, but is 'false'"),
         *(
             ({"kind": "one-round", "settings": {name: value}}, f"has '{name}s' beside its settings")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-from fedol.errors import InputError, unknown
+from fedol.errors import FedolError, InputError, cause, unknown
 from fedol.knowledge import Knowledge
 from fedol.methods.fedavg import ParameterMethod
 from fedol.methods.feddf import feddf, feddf_probs
@@ -146,7 +147,14 @@ def find(name: str) -> Method:
     method = METHODS[name]
 
     def checked(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
-        teacher = method(Clients(knowledge), settings)
+        try:
+            teacher = method(Clients(knowledge), settings)
+        except FedolError:
+            raise
+        except Exception as error:  # one of yours: it stops no other method of a benchmark
+            place = traceback.extract_tb(error.__traceback__)[:2][-1]  # where it was in the method itself
+            where = f"{Path(place.filename).name}, line {place.lineno}"
+            raise InputError(f"The method '{name}' failed ({where}): {cause(error)}.") from error
         if not (hasattr(teacher, "iterations") and hasattr(teacher, "targets")):
             raise InputError(
                 f"The method '{name}' must return a teacher, such as once(targets) of fedol.methods.teacher, but "

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from fedol.errors import FedolError, InputError
+from fedol.files import write_tensors
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, find
 from fedol.methods.fedkt import Ensembles, load_labels, save_labels, students, trainings
@@ -120,6 +121,10 @@ def test_what_is_sent_is_a_byte_per_student_and_sample(tmp_path):
     save_labels(tmp_path / "b", torch.randint(3, (2, 400)))
     with pytest.raises(InputError, match="does not answer the task"):
         list(load_labels(tmp_path / "b", task, "client 4"))
+    for wrong in (torch.zeros(0, 500, dtype=torch.uint8), torch.full((2, 500), -1, dtype=torch.int32), labels * 1.0):
+        write_tensors(tmp_path / "b", {"labels": wrong}, {"kind": "student labels"})
+        with pytest.raises(InputError, match="does not answer the task"):
+            list(load_labels(tmp_path / "b", task, "client 4"))
     (tmp_path / "c").write_bytes(b"nonsense")
     with pytest.raises(FedolError, match="is damaged"):
         list(load_labels(tmp_path / "c", task, "client 4"))

@@ -52,16 +52,15 @@ def _read(cell: Cell, folder: BenchFolder) -> list[Callable[[str, int], Path]]:
 
 
 def train_clients(
-    groups: Sequence[tuple[Sequence[Cell], Scenario]], folder: BenchFolder, on_epoch: OnEpoch
-) -> dict[str, str]:
+    groups: Sequence[tuple[Sequence[Cell], Scenario]], folder: BenchFolder, on_epoch: OnEpoch, failed: dict[str, str]
+) -> None:
     """Train what is missing, of all kinds of clients together, and keep each client when it is finished.
 
-    What failed comes back: the hash of the clients, and why.
+    What fails goes into ``failed``: the hash of the clients, and why.
     """
     wanted = [(cell, k, scenario) for cells, scenario in groups for cell, k in missing_clients(cells, folder)]
     processes = [guarded(schemes.of(scenario.under(cell.config)).client(k)) for cell, k, scenario in wanted]
     device = groups[0][1].device
-    failed = {}
     for position, client in drive(processes, device, on_epoch):
         cell, k, scenario = wanted[position]
         if isinstance(client, FedolError):
@@ -79,7 +78,6 @@ def train_clients(
         }
         write_json(folder.record(cell.clients, k), record)
         client.model.save(folder.client(cell.clients, k))
-    return failed
 
 
 def trained_clients(cell: Cell, scenario: Scenario, folder: BenchFolder) -> list[ServerModel]:

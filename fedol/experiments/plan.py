@@ -92,4 +92,4 @@ def _work(cell: Cell, scenario: Scenario, folder: BenchFolder) -> float:
     iterations = trainings(cell.method, cell.config.iterations)
     begun = folder.iterations(cell) / iterations if cell.rounds == 1 else 0.0
     server = work.server_work(cell, scenario) * max(0.0, cell.rounds - finished - begun)
-    return server + later * (cell.rounds - max(1, finished) - folder.heard(cell) / cell.config.clients)
+    return server + later * max(0.0, cell.rounds - max(1, finished) - folder.heard(cell) / cell.config.clients)

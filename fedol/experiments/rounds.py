@@ -18,7 +18,7 @@ from fedol.errors import FedolError
 from fedol.experiments.cells import TEACHER, Cell
 from fedol.experiments.evaluation import test_accuracy
 from fedol.experiments.one_round import Result
-from fedol.experiments.store import BenchFolder
+from fedol.experiments.store import BenchFolder, measured
 from fedol.federation import schemes
 from fedol.federation.predictions import Predictions
 from fedol.federation.scenario import Scenario
@@ -41,7 +41,7 @@ class Course:
         last = folder.last_round(cell)
         kept = folder.rounds(cell) / f"{last:02d}" / "history.json"
         self.history: list[Result] = read_json(kept) if last else []
-        if not isinstance(self.history, list):
+        if not measured(self.history):
             raise FedolError(f"{kept} is no history of rounds.")
 
     @property
@@ -139,20 +139,25 @@ def run(
             for course, clients in _begun(courses, lambda course: list(course.clients()), failed)
             for k, part in clients
         ]
+        yield from ((course.cell, error) for course, error in failed.items())
         for position, client in drive([part for _, _, part in parts], device, on_epoch):
             course, k, _ = parts[position]
             if isinstance(client, FedolError):
+                if course not in failed:
+                    yield course.cell, client
                 failed[course] = client
             else:
                 course.heard(k, client)
-        going = list(_begun([course for course in courses if course not in failed], Course.server, failed))
+        unread: dict[Course, FedolError] = {}
+        going = list(_begun([course for course in courses if course not in failed], Course.server, unread))
+        yield from ((course.cell, error) for course, error in unread.items())
         for position, server in drive([guarded(part) for _, part in going], device, on_epoch):
             course = going[position][0]
             if isinstance(server, FedolError):
+                yield course.cell, server
                 failed[course] = server
             else:
                 course.finish(server)
-        yield from ((course.cell, error) for course, error in failed.items())
         courses = [course for course, _ in going if course not in failed]
         took = time.monotonic() - began
 

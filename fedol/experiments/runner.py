@@ -95,14 +95,20 @@ class Bench:
     def _free(self, todo: list[Plan], tried: set[str], held: contextlib.ExitStack) -> Iterator[Plan]:
         """What of each group no other process works on, claimed as it is asked for; less what is finished or failed."""
         for group in todo:
-            if cells := self._missing(self.folder.claim(group.cells, held), tried):
+            with contextlib.ExitStack() as mine:
+                if not (cells := self._missing(self.folder.claim(self._missing(group.cells, tried), mine), tried)):
+                    continue  # others may have the rest
+                held.enter_context(mine.pop_all())
                 yield group if cells == group.cells else self._plan(cells)
 
     def _taken(self, todo: list[Plan]) -> int:
         """How many unfinished cells other processes work on."""
-        with contextlib.ExitStack() as held:
-            free = [cell for group in todo for cell in self.folder.claim(group.cells, held)]
-            return sum(cell not in free for group in todo for cell in self._missing(group.cells))
+        count = 0
+        for group in todo:
+            with contextlib.ExitStack() as held:  # of one group, for a moment: others may be looking too
+                free = self.folder.claim(group.cells, held)
+            count += sum(cell not in free for cell in self._missing(group.cells))
+        return count
 
     def _missing(self, cells: Sequence[Cell], tried: Collection[str] = ()) -> list[Cell]:
         return [cell for cell in cells if cell.hash not in tried and not self.folder.finished(cell)]
@@ -159,13 +165,18 @@ class Bench:
             try:
                 groups.append((cells, Scenario(config, self._scenario.dataset)))
             except FedolError as error:  # what one seed deals out, another may not
-                failed.append(f"{cells[0].place}: {error}")
+                said = f"{cells[0].place}: {error}"
+                if said not in failed and any(cell.method != CEILING for cell in cells):
+                    failed.append(said)
                 if free := [cell for cell in cells if cell.method == CEILING]:  # which has no clients
                     groups.append((free, Scenario(replace(config, partition="iid"), self._scenario.dataset)))
         if not groups:
             return
-        clients = one_round.train_clients(groups, self.folder, progress.epoch)
-        failed += clients.values()
+        clients: dict[str, str] = {}
+        try:
+            one_round.train_clients(groups, self.folder, progress.epoch, clients)
+        finally:  # also when the time is over
+            failed += clients.values()
         pairs = [(cell, scenario) for cells, scenario in groups for cell in cells]
         ready = [(cell, here) for cell, here in pairs if cell.method == CEILING or cell.clients not in clients]
         single, several = ([pair for pair in ready if (pair[0].rounds == 1) is once] for once in (True, False))

@@ -166,12 +166,11 @@ def _measured(found: dict[str, Any]) -> bool:
     """Whether a result has an accuracy for each of its clients, and for each round that it is said to have."""
     rounds = found["settings"].get("rounds", 1)
     records = [found.get("clients", [])] + ([found.get("history")] if rounds != 1 else [])
-    measured = all(
-        isinstance(listed, list) and all(isinstance(one, dict) and _number(one.get("accuracy")) for one in listed)
-        for listed in records
+    return all(map(measured, records)) and (rounds == 1 or len(found["history"]) == rounds)
+
+
+def measured(records: Any) -> bool:
+    """Whether these are records with an accuracy each."""
+    return isinstance(records, list) and all(
+        isinstance(one, dict) and isinstance(one.get("accuracy"), int | float) for one in records
     )
-    return measured and (rounds == 1 or len(found["history"]) == rounds)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float)

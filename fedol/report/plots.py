@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fedol.errors import FedolError, MissingExtra
-from fedol.files import write_atomically
 from fedol.report.tables import count
 
 LABEL = 40  # characters of which two fit side by side below a panel
@@ -35,10 +33,9 @@ def save(figure: Any, path: Path) -> None:
     undated = {"metadata": {"Date": None}} if path.suffix == ".svg" else {}
     try:
         with rc_context({"svg.hashsalt": "fedol"}):
-            figure.savefig(drawn := io.BytesIO(), format=path.suffix[1:] or "png", dpi=150, **undated)
-    except ValueError as error:  # a format that matplotlib does not know
+            figure.savefig(path, dpi=150, **undated)
+    except (OSError, ValueError) as error:
         raise FedolError(f"The plot {path} cannot be written: {error}.") from None
-    write_atomically(path, drawn.getvalue())
 
 
 def partition_heat_map(counts: np.ndarray, classes: tuple[str, ...], title: str, path: Path) -> None:

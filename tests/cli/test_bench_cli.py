@@ -118,7 +118,8 @@ def test_what_failed_is_said_even_where_there_are_no_tables(words, tmp_path, mon
 
 def test_a_cost_needs_no_partition_that_can_be_dealt(tmp_path):
     few = ["--preset", "quick", "--clients", "100", "--out", tmp_path, "--json"]  # dirichlet:0.3, the preset's, cannot
-    assert json.loads(bench("cost", *few))["rows"]
+    table = json.loads(bench("cost", *few))
+    assert table["rows"] and table["settings"]["partition"] == "dirichlet:0.3"
 
 
 def test_rounds_without_matplotlib_have_all_but_the_figure(tmp_path, monkeypatch, capsys):

@@ -12,7 +12,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import MethodType
+from types import MethodType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,8 +20,8 @@ import torch
 
 from fedol.data import load, split
 from fedol.errors import FedolError
+from fedol.experiments import one_round, work
 from fedol.experiments import rounds as rounds_module
-from fedol.experiments import work
 from fedol.experiments.cells import ONE_ROUND, ROUNDS, digest
 from fedol.experiments.cost import cost, explanation, printed
 from fedol.experiments.cost_sheet import cost_sheet
@@ -85,7 +85,7 @@ def test_a_seed_that_cannot_be_dealt_stops_no_other(tmp_path):
         assert failure.startswith(f"classes:1, seed {bad[0]}: ") and "samples" in failure
     again = {**values, "partitions": "classes:1,iid", "seeds": [bad[0], good[0]], "methods": "ceiling"}
     summary = Bench(Spec.from_json(again), out).run(Silent())  # which has no partition, though it is the first's
-    assert summary["finished"] == summary["cells"] == 2
+    assert summary["finished"] == summary["cells"] == 2 and not summary["failed"]
     with pytest.raises(FedolError, match="samples"):  # where no seed can be dealt, nothing begins
         Bench(Spec.from_json({**values, "partitions": "iid,classes:1", "seeds": bad}), out).plans()
 
@@ -366,6 +366,8 @@ def test_rounds_that_are_over_wait_for_the_others_of_their_last(further, smoke, 
     if further:
         history = json.loads((fedavg / "02" / "history.json").read_text())
         write_json(fedavg / "03" / "history.json", [*history, {"round": 3, "accuracy": 0.0}])
+        (cell, *_) = Spec.from_json({**SMOKE, **wanted}).cells()
+        assert Bench(Spec.from_json({**SMOKE, **wanted}), out)._plan([cell]).work == 0
     assert run(out, **wanted)["finished"] == 2
     again = results(out)
     for method in ("fedavg", "feddf"):
@@ -569,7 +571,8 @@ def test_a_damaged_history_of_rounds_is_named(tmp_path):
     bench = Bench(wanted, tmp_path)
     path = bench.folder.rounds(wanted.cells()[0]) / "01" / "history.json"
     cure = f"Remove the folder {path.parents[1]}, and the same command begins its rounds again."
-    for content, words in (("{}", "is no history of rounds. "), ("{", "). ")):
+    none = [(content, "is no history of rounds. ") for content in ("{}", '["x"]', "[{}]", '[{"accuracy": "x"}]')]
+    for content, words in (*none, ("{", "). ")):
         write_json(path, {})
         path.write_text(content)
         (failure,) = bench.run(Silent())["failed"]
@@ -1028,8 +1031,10 @@ def test_a_cell_with_values_of_another_kind_is_computed_again(change, tmp_path):
     assert json.loads(cell.read_text())["accuracy"] == whole["accuracy"]
 
 
-@pytest.mark.parametrize("history", [[{"round": 1, "accuracy": 0.5}], [], None, [{"round": 1}, {"round": 2}]])
-def test_a_cell_without_one_of_its_rounds_is_no_result(history, tmp_path):
+@pytest.mark.parametrize(
+    "history", [[{"accuracy": 0.5}], [{"accuracy": 0.5}] * 3, [], None, [{"round": 1}, {"round": 2}]]
+)
+def test_a_cell_with_other_rounds_than_it_says_is_no_result(history, tmp_path):
     settings = {**SETTINGS, "method": "fedavg", "partition": "iid", "rounds": 2}
     cell = {"method": "fedavg", "settings": settings, "seed": 0, "accuracy": 0.5}
     whole = [{"round": 1, "accuracy": 0.4}, {"round": 2, "accuracy": 0.5}]
@@ -1064,3 +1069,122 @@ def test_the_ceiling_alone_sees_public_labels(smoke, monkeypatch):
     run(out)  # its clients too: what they learn could hold public labels as well
     ours, theirs = results(out), results(smoke[0])
     assert [m for m in ONE_ROUND if ours[m, 1]["accuracy"] != theirs[m, 1]["accuracy"]] == ["ceiling"]
+
+
+def test_clients_that_failed_before_the_time_was_over_are_named(tmp_path, monkeypatch):
+    def cut(processes, device, on_epoch):
+        yield 0, FedolError("client 0 is no more.")
+        raise OutOfTime
+
+    monkeypatch.setattr(one_round, "drive", cut)
+    summary = run(tmp_path, time_limit=1000, methods="feddf")
+    assert summary["failed"] == ["FedDF, dirichlet:0.5, seed 0: client 0 is no more."]
+
+
+def test_rounds_that_failed_before_the_time_was_over_are_named(tmp_path, monkeypatch):
+    class Over(Silent):
+        def epoch(self, epoch):
+            if epoch.job.name.startswith("feddf"):
+                raise OutOfTime
+
+    monkeypatch.setitem(METHODS, "broken", lambda knowledge, settings: 1 / 0)
+    wanted = {"kind": "rounds", "rounds": 2, "feedback_epochs": 1, "methods": "broken,feddf"}
+    (failure,) = run(tmp_path, Over(), time_limit=1000, **wanted)["failed"]
+    assert "ZeroDivisionError" in failure
+
+
+def test_no_lock_is_kept_of_clients_with_nothing_to_do(tmp_path):
+    bench = Bench(Spec.from_json({**SMOKE, "methods": "feddf,fedavg"}), tmp_path)
+    (group,) = bench.plans()
+    feddf, fedavg = group.cells
+    with ExitStack() as other, ExitStack() as held, ExitStack() as third:
+        assert bench.folder.claim([feddf], other) == [feddf]
+        assert list(bench._free([group], {fedavg.hash}, held)) == []  # which has failed
+        assert bench.folder.claim([fedavg], third) == [fedavg]
+
+
+def test_rounds_that_are_over_are_kept_without_time_left(smoke, tmp_path):
+    out = shutil.copytree(smoke[0], tmp_path / "bench")
+    wanted = {"kind": "rounds", "methods": "fedavg,feddf", "rounds": 2, "feedback_epochs": 1}
+    bench = Bench(Spec.from_json({**SMOKE, **wanted}), out)
+    fedavg, feddf = bench.spec.cells()
+    here = Scenario(fedavg.config, bench._scenario.dataset)
+    records = [{"round": 1, "accuracy": 0.1}, {"round": 2, "accuracy": 0.2}]
+    write_json(bench.folder.rounds(fedavg) / "02" / "history.json", records)
+    write_json(bench.folder.rounds(feddf) / "01" / "history.json", records[:1])
+    found = list(rounds_module.run([(fedavg, here), (feddf, here)], bench.folder, lambda epoch: None, deadline=0.0))
+    assert found == [(fedavg, {"accuracy": 0.2, "history": records})]
+
+
+@pytest.mark.parametrize("deadline", [15, 20])
+def test_no_round_begins_that_would_end_after_the_deadline(deadline, smoke, tmp_path, monkeypatch):
+    out = shutil.copytree(smoke[0], tmp_path / "bench")
+    bench = Bench(Spec.from_json({**SMOKE, "kind": "rounds", "methods": "fedavg", "rounds": 3}), out)
+    (cell,) = bench.spec.cells()
+    times = iter([0, 0, 10, 10, 10, 10])  # a round takes 10: looked at, begun, over, looked at
+    monkeypatch.setattr(rounds_module, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    pairs = [(cell, Scenario(cell.config, bench._scenario.dataset))]
+    assert not list(rounds_module.run(pairs, bench.folder, lambda epoch: None, deadline))
+    assert bench.folder.last_round(cell) == 1
+
+
+def test_what_others_have_finished_meanwhile_is_not_what_they_work_on(tmp_path):
+    bench = Bench(Spec.from_json({**SMOKE, "methods": "feddf,mine"}), tmp_path)
+    todo = bench.plans()
+    run(tmp_path, methods="feddf")
+    with ExitStack() as other:
+        assert bench.folder.claim(todo[0].cells, other)
+        assert bench._taken(todo) == 1
+
+
+def test_predictions_count_as_work_where_nothing_of_the_batch_failed(tmp_path, monkeypatch):
+    failures = iter([True, False])
+
+    def sometimes(knowledge, settings):
+        if next(failures):
+            raise ValueError("once")
+        return METHODS["feddf"](knowledge, settings)
+
+    monkeypatch.setitem(METHODS, "sometimes", sometimes)
+    work = []
+    monkeypatch.setattr(BenchFolder, "time", lambda self, name, device, width, done, seconds: work.append(done))
+    settings = {**TINY, "client_models": ["mlp"]}
+    wanted = {**SMOKE, "methods": "feddf,sometimes", "partitions": "iid,classes:5", "settings": settings}
+    bench = Bench(Spec.from_json(wanted), tmp_path)
+    failing, whole = bench.plans()
+    assert len(bench.run(Silent())["failed"]) == 1
+    assert work[0] < failing.work
+    assert work[1] == pytest.approx(whole.total)
+
+
+def test_what_failed_is_not_left_to_do(tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "broken", lambda knowledge, settings: 1 / 0)
+    bench = Bench(Spec.from_json({**SMOKE, "methods": "broken,fedavg", "partitions": "iid,classes:5"}), tmp_path)
+    first, second = bench.plans()
+    found, train = [], Bench._train
+
+    def watched(self, batch, progress, failed):
+        if failed:  # the second batch
+            left = [bench._plan([first.cells[1]]), bench._plan(second.cells)]
+            found.append((progress.total - progress.done, sum(group.work for group in left)))
+        train(self, batch, progress, failed)
+
+    monkeypatch.setattr(Bench, "_train", watched)
+    bench.folder.open()
+    with ExitStack() as other:
+        assert bench.folder.claim([first.cells[1]], other)  # FedAvg's clients: the broken one alone begins
+        bench.run(Silent())
+    ((left, expected),) = found
+    assert left == pytest.approx(expected)
+
+
+def test_of_a_group_each_kind_of_clients_is_claimed_alone(tmp_path):
+    bench = Bench(Spec.from_json({**SMOKE, "methods": "fedavg,feddf,fedkt,fedprox"}), tmp_path)
+    cells = bench.spec.cells()
+    for taken in cells:
+        with ExitStack() as other, ExitStack() as mine:
+            assert bench.folder.claim([taken], other) == [taken]
+            half = tmp_path / "clients" / taken.clients / ".00.fedol.1.tmp"  # which the other is writing
+            half.write_bytes(b"")
+            assert bench.folder.claim(cells, mine) == [cell for cell in cells if cell is not taken]
+            assert half.exists()

@@ -125,6 +125,12 @@ def test_what_is_sent_is_a_byte_per_student_and_sample(tmp_path):
         write_tensors(tmp_path / "b", {"labels": wrong}, {"kind": "student labels"})
         with pytest.raises(InputError, match="does not answer the task"):
             list(load_labels(tmp_path / "b", task, "client 4"))
+    save_labels(tmp_path / "b", torch.full((2, 500), 3))  # one class too many
+    with pytest.raises(InputError, match="does not answer the task"):
+        list(load_labels(tmp_path / "b", task, "client 4"))
+    many = Task.of(np.zeros((500, 1, 4, 4), dtype=np.uint8), [str(c) for c in range(300)])
+    save_labels(tmp_path / "b", torch.full((2, 500), 299))
+    assert len(list(load_labels(tmp_path / "b", many, "client 4"))) == 2
     (tmp_path / "c").write_bytes(b"nonsense")
     with pytest.raises(FedolError, match="is damaged"):
         list(load_labels(tmp_path / "c", task, "client 4"))

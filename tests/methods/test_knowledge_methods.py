@@ -1,14 +1,16 @@
 """Every knowledge method against cases small enough to compute by hand."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
 
 import fedol
 from fedol import methods
-from fedol.errors import InputError
+from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge
-from fedol.methods import Distillation
+from fedol.methods import METHODS, Distillation, find
 from fedol.methods.fedhkt import agreeing, clusters, distances
 from fedol.methods.teacher import once
 from fedol.voting import entropy
@@ -234,3 +236,28 @@ def test_the_documented_way_to_add_a_method_works(monkeypatch):
     )
     test_no_client_is_an_error("geometric")
     assert "geometric" in methods.names() and methods.title("geometric") == "geometric"
+
+
+def test_where_a_method_of_yours_raises_is_said(monkeypatch):
+    def helper():
+        raise KeyError("deep")
+
+    @torch.no_grad()
+    def broken(knowledge, settings):
+        helper()
+
+    monkeypatch.setitem(METHODS, "broken", broken)
+    line = inspect.unwrap(broken).__code__.co_firstlineno + 2
+    with pytest.raises(InputError, match=rf"\(test_knowledge_methods\.py, line {line}\): KeyError: 'deep'"):
+        find("broken")([], Distillation())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), FedolError("as it is")])
+def test_what_is_no_failure_of_a_method_passes_through(error, monkeypatch):
+    def stopped(knowledge, settings):
+        raise error
+
+    monkeypatch.setitem(METHODS, "stopped", stopped)
+    with pytest.raises(type(error)) as raised:
+        find("stopped")([], Distillation())
+    assert raised.value is error

@@ -96,8 +96,9 @@ class Bench:
         """What of each group no other process works on, claimed as it is asked for; less what is finished or failed."""
         for group in todo:
             with contextlib.ExitStack() as mine:
-                if not (cells := self._missing(self.folder.claim(self._missing(group.cells, tried), mine), tried)):
-                    continue  # others may have the rest
+                free = self.folder.claim(self._missing(group.cells, tried), mine)  # no lock where nothing is to do
+                if not (cells := self._missing(free)):  # what another process has finished meanwhile
+                    continue
                 held.enter_context(mine.pop_all())
                 yield group if cells == group.cells else self._plan(cells)
 

@@ -192,12 +192,12 @@ def _seeds(wanted: Any) -> list[int]:
 
 
 def _whole(value: Any) -> int:
-    """A whole number, also as text."""
+    """A whole number from 0, also as text."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(value)
-    if int(value) < 0:
+    if (number := int(value)) < 0:
         raise ValueError(value)
-    return int(value)
+    return number
 
 
 def _listed(wanted: Any) -> list[str]:

@@ -61,7 +61,7 @@ class BenchFolder:
             except Taken:
                 continue
             free.add(clients)
-            if lock is not None:  # a file system without locks
+            if lock is not None:  # as it is on a file system without locks, where nobody knows who writes what
                 held.callback(lock.release)
                 self._sweep([cell for cell in cells if cell.clients == clients])
         return [cell for cell in cells if cell.clients in free]

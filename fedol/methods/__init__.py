@@ -155,7 +155,7 @@ def find(name: str) -> Method:
             frames = traceback.extract_tb(error.__traceback__)
             code = getattr(inspect.unwrap(method), "__code__", None)
             own = [frame for frame in frames if code and frame.filename == code.co_filename]
-            place = (own or frames)[0 if own else -1]
+            place = own[0] if own else frames[-1]
             where = f"{Path(place.filename).name}, line {place.lineno}"
             raise InputError(f"The method '{name}' failed ({where}): {cause(error)}.") from error
         if not (hasattr(teacher, "iterations") and hasattr(teacher, "targets")):

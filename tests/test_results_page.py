@@ -230,7 +230,7 @@ def test_equal_compute_on_cifar100() -> None:
                 assert words[2:] == [f"{100 * first(method, partition):.1f}", *shown], method
     assert f"ahead in both, by {min(ahead):.1f} to {max(ahead):.1f} points" in short
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert f"FedHKT, FedET, MinE and FedKT are {min(ahead):.1f} to {max(ahead):.1f} behind" in readme
+    assert f"FedHKT-style, FedET, MinE and FedKT are {min(ahead):.1f} to {max(ahead):.1f} behind" in readme
 
     def gain(method: str, partition: str) -> str:
         """What ten times the epochs bring a server of the same clients."""

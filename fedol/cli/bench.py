@@ -33,6 +33,13 @@ Methods = Annotated[
         "--dry-run shows the rows."
     ),
 ]
+SeveralRounds = Annotated[
+    str,
+    typer.Option(
+        help="'all' (fedavg, fedprox, feddf, fedhkt, fedet, mine and, for one round, fedol), or names with commas, of "
+        "which one may be 'all'; --dry-run shows the rows."
+    ),
+]
 Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 3 is 0,1,2.")]
 Preset = Annotated[str, typer.Option(help="paper, best or quick.")]
 ServerEpochs = Annotated[int | None, typer.Option(help="Epochs of each server iteration, if not as many.")]
@@ -109,7 +116,7 @@ def rounds(
     dataset: Dataset = None,
     data_dir: DataDir = None,
     partitions: Partitions = None,
-    methods: Methods = "all",
+    methods: SeveralRounds = "all",
     seeds: Seeds = "1",
     preset: Preset = "paper",
     clients: Clients = None,

@@ -52,7 +52,7 @@ def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
         + _sent(table["rows"])
         + "; what comes down later in a knowledge method is reckoned, predictions for all public images in the same "
         "codec; the public images, which everyone holds beforehand, are not counted. Training costs three forward "
-        "passes a sample. "
+        "passes a sample; predictions, one pass each, are left out. "
         + (f"Seconds are those of trainings side by side on {where}, not what each takes alone. " if where else "")
         + table["explanation"]
     )

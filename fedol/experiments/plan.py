@@ -38,12 +38,18 @@ class Plan:
             "partition": config.partition,
             "seed": config.seed,
             "methods": [cell.method for cell in self.cells],
-            "rows": [label(cell.settings) for cell in self.cells],
+            "rounds": [cell.rounds for cell in self.cells],
+            "rows": [_row(cell) for cell in self.cells],
             "clients": self.clients,
             "flops": self.total,
             "seconds": self.total / speed if speed else 0.0,  # of a model in which torch counts nothing
             "timed": timed,
         }
+
+
+def _row(cell: Cell) -> str:
+    """A cell in words."""
+    return f"{cell.rounds} rounds of {label(cell.settings)}" if cell.rounds > 1 else label(cell.settings)
 
 
 def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from fedol.cli import app, main
@@ -62,6 +63,15 @@ def test_a_dry_run_computes_nothing(tmp_path):
     assert "1 group to compute" in bench("one-round", *TINY, *done, "--dry-run")
     bench("one-round", *TINY, *done, "--quiet")
     assert "Nothing is left to compute." in bench("one-round", *TINY, *done, "--dry-run")
+
+
+def test_a_dry_run_of_rounds_says_how_many_and_all_are_those_that_its_help_names(tmp_path):
+    (plan,) = json.loads(bench("rounds", *TINY, "--rounds", 4, "--out", tmp_path / "out", "--dry-run", "--json"))
+    several = {"fedavg": 4, "fedprox": 4, "feddf": 4, "fedhkt": 4, "fedet": 4, "mine": 4, "fedol": 1}
+    assert dict(zip(plan["methods"], plan["rounds"], strict=True)) == several
+    assert "4 rounds of FedAvg" in plan["rows"] and plan["rows"][-1].startswith("FedOL (")
+    (methods,) = (p for p in get_command(app).commands["bench"].commands["rounds"].params if p.name == "methods")
+    assert f"'all' ({', '.join(several).replace(', fedol', ' and, for one round, fedol')})" in methods.help
 
 
 def test_a_wrong_name_leaves_no_folder(tmp_path):

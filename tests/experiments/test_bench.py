@@ -25,6 +25,7 @@ from fedol.experiments import rounds as rounds_module
 from fedol.experiments.cells import ONE_ROUND, ROUNDS, digest
 from fedol.experiments.cost import cost, explanation, printed
 from fedol.experiments.cost_sheet import cost_sheet
+from fedol.experiments.evaluation import ceiling
 from fedol.experiments.progress import OutOfTime, Progress
 from fedol.experiments.report import collect, sheets, write
 from fedol.experiments.runner import Bench
@@ -35,6 +36,7 @@ from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Lesson
 from fedol.files import write_json
 from fedol.methods import METHODS
+from fedol.voting import entropy
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}
@@ -124,8 +126,32 @@ def test_one_round_has_every_method_and_says_where_each_number_is_from(smoke):
     ensemble = found["ensemble", 1]
     assert set(ensemble["ensembles"]) == {"fedhkt-k", "feddf", "feddf-probs", "mine", "pooled"}
     assert ensemble["accuracy"] == ensemble["ensembles"]["fedhkt-k"]  # the λ mixture, as tables say
-    clients = found["local", 1]["clients"]
-    assert found["local", 1]["accuracy"] == pytest.approx(sum(c["accuracy"] for c in clients) / 3)
+
+
+def test_controls_are_what_their_names_say(smoke):
+    found, folder = results(smoke[0]), BenchFolder(smoke[0])
+    local, ensemble = found["local", 1], found["ensemble", 1]
+    accuracies = [client["accuracy"] for client in local["clients"]]
+    assert local["accuracy"] == pytest.approx(np.mean(accuracies)) == local["over_clients"]["mean"]
+    assert local["over_clients"]["std"] == pytest.approx(np.std(accuracies, ddof=1)) and np.std(accuracies) > 0
+
+    (cell,) = (cell for cell in Spec.from_json({**SMOKE, "methods": "ensemble"}).cells())
+    scenario = Scenario(cell.config)
+    clients = one_round.trained_clients(cell, scenario, folder)
+    test = scenario.data.test
+    p = np.array([client.predict_log_proba(test.x).double().exp().numpy() for client in clients])
+    assert [(q.argmax(1) == test.y).mean() for q in p] == pytest.approx(accuracies)
+    surer = np.exp(-entropy(p))[..., None]
+    pooled = {"fedhkt-k": surer * p, "feddf": np.log(p), "feddf-probs": p}
+    assert len(p) == 3 and {name: (q.sum(0).argmax(1) == test.y).mean() for name, q in pooled.items()} == pytest.approx(
+        {name: ensemble["ensembles"][name] for name in pooled}
+    )
+
+    truth = ceiling(scenario).targets(1, None).soft
+    assert torch.equal(truth, torch.eye(10)[torch.from_numpy(scenario.data.public_labels)])
+    whole = load("digits")
+    for image, label in zip(scenario.public, truth.argmax(1), strict=True):
+        assert label in whole.train.y[(whole.train.x == image.numpy()).all((1, 2, 3))]
 
 
 def test_clients_are_trained_once_and_shared(smoke):

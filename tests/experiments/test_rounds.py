@@ -14,6 +14,8 @@ from fedol.experiments import rounds
 from fedol.experiments.progress import Progress
 from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
+from fedol.federation.scheme import Lesson
+from fedol.federation.weights import Weights
 
 SETTINGS = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 THREE = {"kind": "rounds", "preset": "quick", "partitions": "iid", "settings": SETTINGS, "methods": "feddf"}
@@ -72,3 +74,70 @@ def test_later_rounds_continue_and_learn_what_the_round_before_taught(
     assert len(third) == 3 and all(same(model, sent[2, k]) for k, model in enumerate(third))
     # The servers of rounds 1, 2 and 3 and, between them, what is sent back in rounds 2 and 3.
     assert len(taught) == 5 and taught[0] == taught[1] != taught[2] == taught[3] != taught[4]
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedprox"])
+def test_later_rounds_of_averages_average_their_own_clients_and_start_from_the_last_average(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: dict[int, list[list[Tensor]]] = {}
+    sent: dict[int, list[list[Tensor]]] = {}
+    sizes: dict[int, list[int]] = {}
+    averaged: list[list[Tensor]] = []
+    train, finish = Weights.client, rounds.Course.finish
+
+    def watched_client(self: Any, k: int, lesson: Lesson | None = None) -> Iterator[Any]:
+        number = lesson.round if lesson else 1
+        process = train(self, k, lesson)
+        job = next(process)
+        begun.setdefault(number, []).append(weights(job.model))
+        with pytest.raises(StopIteration) as end:
+            process.send((yield job))
+        sent.setdefault(number, []).append(weights(end.value.value.model.module))
+        sizes.setdefault(number, []).append(len(self.scenario.shares[k]))
+        return end.value.value
+
+    def watched_finish(self: Any, server: Any) -> None:
+        averaged.append(weights(server.module))
+        finish(self, server)
+
+    monkeypatch.setattr(Weights, "client", watched_client)
+    monkeypatch.setattr(rounds.Course, "finish", watched_finish)
+    uneven = {**THREE, "partitions": "dirichlet:0.5", "methods": method, "rounds": 3}
+    Bench(Spec.from_json(uneven), tmp_path).run(Progress(lambda *_: None))
+    assert len(averaged) == 3 and len(set(sizes[1])) == 3
+    for number, server in enumerate(averaged, start=1):
+        share = torch.tensor(sizes[number]).double() / sum(sizes[number])
+        for mine, *theirs in zip(server, *sent[number], strict=True):
+            expected = sum(s * value.double() for s, value in zip(share, theirs, strict=True))
+            assert (mine.double() - expected).abs().max() <= (
+                1e-6 if mine.is_floating_point() else 0.5
+            )  # counters: whole
+    for number in (2, 3):
+        assert len(begun[number]) == 3 and all(same(start, averaged[number - 2]) for start in begun[number])
+
+
+def test_fedhkts_clients_learn_feedback_where_the_server_agrees_with_its_teacher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lessons: list[Lesson] = []
+    taught: list[Tensor] = []
+    teacher = rounds.Predictions.teacher
+
+    def watched_lesson(*values: Any) -> Lesson:
+        lessons.append(Lesson(*values))
+        return lessons[-1]
+
+    def watched_teacher(self: Any, uploads: list[Path]) -> Any:
+        found = teacher(self, uploads)
+        taught.append(found.targets(1, None).soft)
+        return found
+
+    monkeypatch.setattr(rounds, "Lesson", watched_lesson)
+    monkeypatch.setattr(rounds.Predictions, "teacher", watched_teacher)
+    Bench(Spec.from_json({**THREE, "methods": "fedhkt", "rounds": 2}), tmp_path).run(Progress(lambda *_: None))
+    assert len(lessons) == 3
+    for lesson in lessons:
+        assert lesson.feedback is not None and lesson.heeded is not None
+        assert torch.equal(lesson.heeded, lesson.feedback.argmax(1) == taught[0].argmax(1))
+        assert 0 < lesson.heeded.sum() < len(lesson.heeded)

@@ -75,12 +75,13 @@ def test_parameter_clients_start_from_the_same_weights_and_knowledge_clients_do_
     assert not torch.equal(first["head.weight"], second["head.weight"])
 
 
-def test_a_later_round_of_fedavg_starts_from_the_broadcast(scenario):
-    averaging = schemes.of(scenario.under(replace(scenario.config, method="fedavg")))
+@pytest.mark.parametrize("method", ["fedavg", "fedprox"])  # whose pull is to the weights that a training starts from
+def test_a_later_round_of_an_average_starts_from_the_broadcast(method, scenario):
+    averaging = schemes.of(scenario.under(replace(scenario.config, method=method)))
     broadcast = averaging.architecture(0).build(77)
     later = job(averaging.client(1, Lesson(2, broadcast)))
     assert later.model is not broadcast  # each client its own copy
-    assert torch.equal(later.model.state_dict()["head.weight"], broadcast.state_dict()["head.weight"])
+    assert all(torch.equal(value, later.model.state_dict()[name]) for name, value in broadcast.state_dict().items())
     assert later.seed != job(averaging.client(1)).seed
 
 

@@ -7,6 +7,7 @@ from torch import nn
 from fedol.errors import InputError
 from fedol.methods.fedavg import average, recalibrate
 from fedol.training import Job, Normalisation, Recipe, fit
+from fedol.training.loop import pull
 
 CPU, PLAIN = torch.device("cpu"), Normalisation((0.0,), (1.0,))
 
@@ -19,6 +20,7 @@ def test_the_average_is_weighted_by_size_and_covers_buffers_and_counters():
     assert mean["running_mean"].tolist() == [8.0]
     assert mean["num_batches_tracked"].item() == 15 and mean["num_batches_tracked"].dtype == torch.int64
     assert mean["w"].dtype == torch.float32
+    assert average([({"n": torch.tensor(3)}, 1), ({"n": torch.tensor(4)}, 3)])["n"].item() == 4  # 3.75
 
 
 def test_one_client_comes_back_as_it_is():
@@ -68,3 +70,11 @@ def test_fedprox_pulls_towards_the_weights_it_was_sent():
 
     free, weak, strong = distance(0.0), distance(0.1), distance(10.0)
     assert free > weak > 3 * strong
+
+
+def test_fedproxs_gradient_is_mu_times_the_way_from_the_start():
+    # Of (0.3 / 2) ((1 - 0.5)² + (2 - 4)²), beside another gradient; a parameter without any is left alone.
+    here, idle = nn.Parameter(torch.tensor([1.0, 2.0])), nn.Parameter(torch.tensor([7.0]))
+    here.grad = torch.tensor([10.0, 20.0])
+    pull([here, idle], [torch.tensor([0.5, 4.0]), torch.tensor([0.0])], 0.3)
+    assert here.grad.tolist() == pytest.approx([10 + 0.3 * 0.5, 20 - 0.3 * 2]) and idle.grad is None

@@ -3,7 +3,10 @@
 import pytest
 import torch
 
+from fedol.config import configure
 from fedol.errors import FedolError, InputError
+from fedol.federation import schemes
+from fedol.federation.scenario import Scenario
 from fedol.files import write_tensors
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, find
@@ -77,6 +80,8 @@ def test_every_partition_uses_every_sample_once_and_partitions_differ():
         assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, job.images.flatten(1).tolist()))
     assert not torch.equal(seen[0].images, seen[6].images)
     assert len({j.seed for j in seen}) == 12  # every training shuffles its own way
+    starts = {tuple(j.model.state_dict()["head.weight"].flatten().tolist()) for j in seen}
+    assert len(starts) == len({id(j.model) for j in seen}) == 12  # and starts from scratch, a student too
 
 
 def test_students_learn_the_majority_of_their_teachers():
@@ -106,6 +111,21 @@ def test_it_trains():
         [students(private(), ARCHITECTURE, torch.zeros(4, 1, 4, 4, dtype=torch.uint8), CPU, Ensembles(1, 2))], CPU
     )
     assert len(taught) == 1 and seconds > 0
+
+
+def test_a_client_sends_what_each_of_its_students_predicts(tmp_path):
+    settings = {"clients": 3, "public": 60, "width": 4, "device": "cpu", "epochs": 2, "method": "fedkt"}
+    scheme = schemes.of(here := Scenario(configure(overrides=settings)))
+    jobs = {}
+    ((_, client),) = drive([scheme.client(1)], CPU, lambda epoch: jobs.setdefault(epoch.job.name, epoch.job))
+    students = [jobs[f"client 1 student {part}"].model for part in (1, 2)]
+    client.send(tmp_path / "sent")
+    sent = torch.stack([k.log_probs.argmax(1) for k in load_labels(tmp_path / "sent", here.task, "client 1")])
+    normalise = scheme.architecture(1).normalise
+    with torch.no_grad():
+        expected = torch.stack([student.eval()(normalise(here.public)).argmax(1) for student in students])
+    assert torch.equal(sent, expected) and not torch.equal(sent[0], sent[1])
+    assert client.model.module is students[0]
 
 
 def test_what_is_sent_is_a_byte_per_student_and_sample(tmp_path):

@@ -72,6 +72,24 @@ def test_fedhkt_lets_similar_clients_speak_as_one():
     assert torch.allclose(merged.soft, target("mixture", A, *others).soft, atol=1e-6)
 
 
+def test_fedhkt_groups_clients_by_their_mean_predictions_and_lets_the_groups_mean_speak():
+    # The third and the fifth predict the classes equally often, but never the same; on the first sample the first two
+    # are nearest, who differ in the mean.
+    def sure(*classes):
+        return np.where(np.eye(4)[list(classes)], 0.85, 0.05)
+
+    third, fifth = (
+        np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1]]),
+        np.array([[0.1, 0.6, 0.2, 0.1], [0.7, 0.1, 0.1, 0.1]]),
+    )
+    others = [sure(0, 0), sure(0, 3), sure(2, 2), sure(1, 3)]
+    found = target("fedhkt", others[0], others[1], third, others[2], fifth, others[3])
+    p = np.array([*others, (third + fifth) / 2])
+    weight = np.exp(-entropy(p))
+    assert found.record["groups"] == 5
+    assert found.soft.numpy() == pytest.approx((weight[..., None] * p).sum(0) / weight.sum(0)[:, None], abs=1e-6)
+
+
 def test_average_linkage_and_distance_agree_with_scipy():
     hierarchy = pytest.importorskip("scipy.cluster.hierarchy")
     spatial = pytest.importorskip("scipy.spatial.distance")

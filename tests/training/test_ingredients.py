@@ -1,4 +1,4 @@
-"""Schedules, patches and averaged weights: each against a loop written out here, and off unless asked for."""
+"""Schedules, patches, averages and the proximal term: each against a loop written out, and off unless asked for."""
 
 import math
 from typing import Any
@@ -42,6 +42,7 @@ def plain_loop(task: Job) -> list[Tensor]:
     if recipe.optimiser == "sgd":
         optimiser = torch.optim.SGD(model.parameters(), lr=recipe.lr, momentum=0.9)
     batches, steps, averages = Batches(IMAGES, NORMALISE, CPU), 0, None
+    start = [p.detach().clone() for p in model.parameters()]
     total = recipe.epochs * 4  # 16 + 16 + 16 + 2
     for epoch in range(1, recipe.epochs + 1):
         rows = torch.arange(50).split(recipe.batch_size)
@@ -70,7 +71,10 @@ def plain_loop(task: Job) -> list[Tensor]:
                 rate = recipe.lr
             optimiser.param_groups[0]["lr"] = rate
             optimiser.zero_grad()
-            F.cross_entropy(model(x), y).backward()
+            loss = F.cross_entropy(model(x), y)
+            for p, origin in zip(model.parameters(), start, strict=True):
+                loss = loss + recipe.proximal / 2 * (p - origin).square().sum()
+            loss.backward()
             optimiser.step()
             steps += 1
             state = [value.clone() for value in model.state_dict().values()]
@@ -92,6 +96,7 @@ def plain_loop(task: Job) -> list[Tensor]:
         {"patch": "cutmix"},
         {"patch": "cutmix", "augment": True},
         {"average": 0.9},
+        {"proximal": 5.0},
         {"optimiser": "sgd", "lr": 0.05},
         {"optimiser": "sgd", "lr": 0.05, **ALL},
         ALL,

@@ -22,7 +22,7 @@ from fedol.data import load, split
 from fedol.errors import FedolError
 from fedol.experiments import one_round, work
 from fedol.experiments import rounds as rounds_module
-from fedol.experiments.cells import ONE_ROUND, ROUNDS, digest
+from fedol.experiments.cells import ONE_ROUND, ROUNDS, Cell, digest
 from fedol.experiments.cost import cost, explanation, printed
 from fedol.experiments.cost_sheet import cost_sheet
 from fedol.experiments.evaluation import ceiling
@@ -152,6 +152,28 @@ def test_controls_are_what_their_names_say(smoke):
     whole = load("digits")
     for image, label in zip(scenario.public, truth.argmax(1), strict=True):
         assert label in whole.train.y[(whole.train.x == image.numpy()).all((1, 2, 3))]
+
+
+def test_every_cell_is_of_its_own_partition_and_seed(tmp_path):
+    run(tmp_path, partitions="iid,dirichlet:0.5,classes:5", seeds=2, methods="local")
+    (base,) = Spec.from_json({**SMOKE, "methods": "local"}).cells()
+    data, dealt = load("digits"), {}
+    for result in BenchFolder(tmp_path).results():
+        config = replace(base.config, partition=result["settings"]["partition"], seed=result["seed"])
+        here = Scenario(config, data)
+        dealt[config.partition, config.seed] = here.shares
+        assert [client["samples"] for client in result["clients"]] == list(map(len, here.shares))
+        if config.partition == "classes:5":
+            assert {len(np.unique(here.data.private.y[share])) for share in here.shares} == {5}
+    assert len(dealt) == 6
+    for partition in ("iid", "dirichlet:0.5", "classes:5"):
+        assert not all(map(np.array_equal, dealt[partition, 0], dealt[partition, 1]))
+
+
+def test_every_cell_trains_with_its_own_settings(tmp_path):
+    variants = [{"settings": {"server_epochs": epochs}} for epochs in (1, 3)]
+    run(tmp_path, progress := Silent(), methods="feddf,ceiling", variants=variants)
+    assert progress.jobs.count("feddf 1/1") == progress.jobs.count("ceiling 1/1") == 1 + 3
 
 
 def test_clients_are_trained_once_and_shared(smoke):
@@ -888,6 +910,24 @@ def test_cost_without_any_cell_is_the_size_of_the_files_it_would_send(smoke, tmp
         for folder in (tmp_path, smoke[0])
     )
     assert all(fresh[method] == pytest.approx(sent[method], rel=0.05) for method in fresh)
+    many = replace(scenario.config, public=1000)
+    whole, half = (cost(Scenario(replace(many, codec=c)), BenchFolder(tmp_path)) for c in ("float32", "float16"))
+    for name in ("up_bytes", "down_bytes_later"):
+        sizes = [next(row[name] for row in table["rows"] if row["method"] == "feddf") for table in (whole, half)]
+        assert sizes[1] == pytest.approx(sizes[0] / 2, rel=0.1)
+
+
+def test_cost_is_the_mean_over_clients(tmp_path):
+    run(tmp_path, methods="feddf")
+    (result,) = BenchFolder(tmp_path).results()
+    for client, number in zip(result["clients"], (1, 2, 6), strict=True):
+        client |= {"upload_bytes": 1_000_000 * number, "seconds": number}
+    rewritten(tmp_path, result)
+    (cell,) = Spec.from_json({**SMOKE, "methods": "feddf"}).cells()
+    table = cost(Scenario(cell.config), BenchFolder(tmp_path))
+    (row,) = (row for row in table["rows"] if row["method"] == "feddf")
+    assert (row["up_bytes"], row["client_seconds"]) == (3_000_000, 3)
+    assert "3.000" in next(row for row in cost_sheet(table, 1).rows if row[0] == "FedDF")
 
 
 def test_cost_from_two_machines_is_one_table(tmp_path):
@@ -942,6 +982,12 @@ def test_the_flops_of_a_known_network():
 
     mlp = Architecture("mlp", tuple("abc"), (1, 4, 4), 2, Normalisation((0.0,), (1.0,)))
     assert forward_flops(mlp) == 2 * (16 * 8 + 8 * 3)
+
+
+def test_a_servers_work_is_three_passes_a_sample_in_each_epoch_of_each_iteration():
+    config = Spec.from_json({**SMOKE, "methods": "fedol", "settings": {**TINY, "server_epochs": 7}}).cells()[0].config
+    here = Scenario(config)
+    assert work.server_work(Cell.of("fedol", config), here) == 3 * work.forward_flops(here.server) * 60 * 7 * 2
 
 
 def test_an_average_predicts_with_its_own_model():

@@ -49,6 +49,8 @@ def cell(method, **changes):
         ("fedol", {"data_dir": "/elsewhere"}, False),
         ("fedkt", {"epochs": 10}, True),
         ("fedol", {"rho": 0.3}, True),
+        ("fedol-reinit", {"rho": 0.3}, True),
+        ("fedol-reinit", {"rho_step": 0.1}, True),
         ("fedol+", {"rho": 0.3}, False),  # it finds its own
         ("fedol+", {"tau": 0.3}, True),
         ("pooled", {"tau": 0.3}, False),

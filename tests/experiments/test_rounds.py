@@ -14,6 +14,8 @@ from fedol.experiments import rounds
 from fedol.experiments.progress import Progress
 from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
+from fedol.experiments.store import BenchFolder
+from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Lesson
 from fedol.federation.weights import Weights
 
@@ -141,3 +143,10 @@ def test_fedhkts_clients_learn_feedback_where_the_server_agrees_with_its_teacher
         assert lesson.feedback is not None and lesson.heeded is not None
         assert torch.equal(lesson.heeded, lesson.feedback.argmax(1) == taught[0].argmax(1))
         assert 0 < lesson.heeded.sum() < len(lesson.heeded)
+
+
+def test_the_result_is_the_last_rounds_not_the_best(tmp_path: Path) -> None:
+    (cell,) = Spec.from_json({**THREE, "rounds": 2}).cells()
+    course = rounds.Course(cell, Scenario(cell.config), BenchFolder(tmp_path))
+    course.history = [{"round": 1, "accuracy": 0.5}, {"round": 2, "accuracy": 0.3}]
+    assert course.result == {"accuracy": 0.3, "history": course.history}

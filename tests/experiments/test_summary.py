@@ -24,6 +24,15 @@ def test_mean_spread_and_the_papers_number():
     assert (entry["mean"], entry["n"]) == (pytest.approx(0.15), 3) and entry["std"] == pytest.approx(0.01)
     assert entry["paper"] == {"mean": pytest.approx(0.148), "std": pytest.approx(0.014)}
     assert entry["difference"] == pytest.approx(0.002)
+    (record,) = one_round(table, 1).records  # in %, as the tables
+    assert (record["accuracy"], record["std"], record["n"]) == (15.0, 1.0, 3)
+    assert (record["paper"], record["paper_std"], record["difference"]) == (14.8, 1.4, 0.2)
+
+
+def test_the_targets_are_those_of_the_last_iteration():
+    history = [{"diagnostics": {"target_accuracy": accuracy}} for accuracy in (0.2, 0.4)]
+    (table,) = summary.tables([result("fedol", 0.3, history=history, server_epochs=50, iterations=2)])
+    assert table["rows"][0]["cells"]["dirichlet:0.05"]["target_accuracy"] == 0.4
 
 
 def test_rows_and_tables_that_differ_do_not_look_the_same():
@@ -110,6 +119,13 @@ def test_points_above_a_fedol_that_other_clients_taught_are_marked():
         assert [row[0] for row in page.rows if row[1].endswith("†")] == ["FedDF (50 epochs)"]
         assert page.note.endswith("a point or more apart.") and page.note.count("† With a seed whose clients") == 1
     assert [record["other_clients"] for record in page.records] == ["", "1", "", ""]
+    # One better and one worse are others, too; other models or codecs are meant to be.
+    cells = [cell("fedol", 0, (0.1, 0.2), **loop), cell("feddf", 0, (0.12, 0.18), server_epochs=50)]
+    cells += [cell("mine", 0, (0.5, 0.6), server_epochs=50, client_models=["cnn"])]
+    cells += [cell("fedet", 0, (0.5, 0.6), server_epochs=50, codec="top1")]
+    (table,) = summary.tables(cells)
+    marked = {row["method"]: row["cells"]["dirichlet:0.05"]["over_fedol"] for row in table["rows"]}
+    assert {m: over["other_clients"] for m, over in marked.items() if over} == {"feddf": [0], "mine": [], "fedet": []}
 
 
 @pytest.mark.parametrize(
@@ -163,6 +179,7 @@ def test_longer_training_is_a_row_of_its_own_without_the_papers_number():
                 {"iterations": 2},
                 {"tau": 0.5},
                 {"rho": 0.3},
+                {"rho_step": 0.0},
                 {"patch": "cutmix"},
                 {"average": 0.999},
                 {"weight_decay": 0.1},
@@ -179,6 +196,13 @@ def test_the_papers_number_stands_beside_its_own_fedol_only(change, beside):
     cells = [result("feddf", 0.1, server_epochs=50), result("fedol", 0.3, server_epochs=50, **{**theirs, **change})]
     _, fedol = sheet(cells).rows
     assert [bool(words) for words in fedol[2:]] == [beside, beside]
+
+
+@pytest.mark.parametrize(("model", "beside"), [("resnet20", True), ("cnn", False)])
+def test_the_papers_fedavg_stands_beside_its_own_model_only(model, beside):
+    cells = [result("feddf", 0.1, server_epochs=50), result("fedavg", 0.1, sends="weights", client_models=[model])]
+    (words,) = (row for row in sheet(cells).rows if row[0] == "FedAvg")
+    assert [bool(word) for word in words[2:]] == [beside, beside]
 
 
 def test_order_of_rows_and_partitions_is_the_papers():
@@ -218,7 +242,9 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
     assert panel["fedol"]["mean"] == 0.3 and panel["paper_fedol"] == pytest.approx(0.298)
     assert len(line["paper"]) == 15
     assert curves.first_above([0.1, 0.2, 0.3], 0.2) == 2  # at the level is past it
+    assert curves.first_above([0.1, 0.3, 0.2, 0.4], 0.25) == 2  # the first time
     assert rounds(panel, 1).rows[0] == ["FedOL, its one round", "30.0", "", "", "", ""]
+    assert rounds(panel, 1).rows[2][-1] == "8"  # the paper's, of which four rounds are shown
     assert rounds(panel, 1).note == "Test accuracy in %, n = 1 seed. FedOL's one round in the paper: 29.8 %."
     for change in ({"iterations": 2}, {"tau": 0.5}):
         (panel,) = curves.figures([cells[0], result("fedol", 0.3, **{**settings, **change})])
@@ -353,6 +379,15 @@ def test_fedol_stands_beside_the_rounds_with_their_epochs():
     cells = [result("feddf", 0.2, history=[{"round": 1, "accuracy": 0.2}] * 2, rounds=2, server_epochs=50)]
     cells += [result("fedol", 0.3, server_epochs=50, **other), result("fedol", 0.4, server_epochs=10, **other)]
     assert curves.figures(cells)[0]["fedol"]["mean"] == 0.3
+    cells[0]["settings"]["server_epochs"] = 10
+    assert curves.figures(cells)[0]["fedol"]["mean"] == 0.4
+
+
+def test_a_curve_passes_with_its_mean():
+    histories = [[{"round": n, "accuracy": a} for n, a in enumerate(run, 1)] for run in ((0.25, 0.5), (0.37, 0.5))]
+    cells = [result("fedavg", 0.5, seed=s, history=history, rounds=2) for s, history in enumerate(histories)]
+    cells += [result("fedol", 0.3, seed=s, server_epochs=50, iterations=10) for s in (0, 1)]
+    assert curves.figures(cells)[0]["lines"][0]["passes_fedol"] == 1
 
 
 def test_the_figure_and_the_table_compare_with_the_same_fedol():

@@ -8,12 +8,14 @@ import torch
 import fedol
 from fedol import methods
 from fedol.config import configure
+from fedol.distillation import serve
 from fedol.errors import FedolError, InputError
 from fedol.federation import schemes
 from fedol.federation.predictions import Predictions, Students
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Lesson, guarded
 from fedol.federation.weights import Weights
+from fedol.methods.teacher import once
 from fedol.training import Fit, drive
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4}
@@ -75,6 +77,17 @@ def test_parameter_clients_start_from_the_same_weights_and_knowledge_clients_do_
     assert not torch.equal(first["head.weight"], second["head.weight"])
 
 
+@pytest.mark.parametrize("method", ["fedavg", "feddf", "fedkt"])
+def test_clients_and_servers_of_another_seed_start_from_other_weights(method):
+    heads = []
+    for seed in (0, 1):
+        here = Scenario(configure(overrides={**TINY, "method": method, "seed": seed, "client_models": ("cnn",)}))
+        told = once(torch.full((60, 10), 0.1))
+        server = serve(told, here.public, here.server, here.config.recipe, seed, here.device)
+        heads.append([job(part).model.state_dict()["head.weight"] for part in (schemes.of(here).client(0), server)])
+    assert not any(map(torch.equal, *heads))
+
+
 @pytest.mark.parametrize("method", ["fedavg", "fedprox"])  # whose pull is to the weights that a training starts from
 def test_a_later_round_of_an_average_starts_from_the_broadcast(method, scenario):
     averaging = schemes.of(scenario.under(replace(scenario.config, method=method)))
@@ -89,11 +102,11 @@ def test_a_later_round_of_a_knowledge_method_is_feedback_then_private_data(scena
     predicting = schemes.of(scenario.under(replace(scenario.config, method="feddf")))
     own = predicting.architecture(0).build(5)
     feedback = torch.softmax(torch.randn(60, 10), 1)
-    heeded = torch.arange(60) < 7
+    heeded = torch.arange(60) % 8 == 3
     process = predicting.client(0, Lesson(3, own, feedback, heeded, epochs=4))
     first = next(process)
-    assert first.recipe.epochs == 4 and torch.equal(first.images, scenario.public[:7])
-    assert torch.equal(first.targets, feedback[:7]) and first.model is own
+    assert first.recipe.epochs == 4 and torch.equal(first.images, scenario.public[3::8])
+    assert torch.equal(first.targets, feedback[3::8]) and first.model is own
     second = process.send(Fit(first, (0.0,), 2.0, "none"))
     assert len({first.seed, second.seed, job(predicting.client(0)).seed}) == 3  # every training in another order
     assert second.recipe.epochs == 1 and len(second.images) == len(scenario.shares[0]) and second.model is own

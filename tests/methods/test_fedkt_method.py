@@ -49,6 +49,8 @@ def test_without_any_consistent_client_the_plain_majority_decides():
 
 def test_a_tie_goes_to_the_lowest_class():
     assert voted(students_of("0", [2], [2]), students_of("1", [1], [1]))[0] == [1]
+    # Who contradicts himself does not decide it either.
+    assert voted(students_of("0", [2], [2]), students_of("1", [1], [1]), students_of("2", [2], [0]))[0] == [1]
 
 
 def private(count=23):
@@ -85,11 +87,12 @@ def test_every_partition_uses_every_sample_once_and_partitions_differ():
 
 
 def test_students_learn_the_majority_of_their_teachers():
-    public = torch.randint(0, 256, (9, 1, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
-    seen, _ = jobs_of(private(), Ensembles(1, 3), public)
-    predictions = torch.stack([j.model(PLAIN(public)).argmax(1) for j in seen[:3]])
-    majority = [torch.bincount(column, minlength=3).argmax().item() for column in predictions.T]
-    assert seen[3].targets.tolist() == majority and torch.equal(seen[3].images, public)
+    public = torch.randint(0, 256, (200, 1, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
+    seen, _ = jobs_of(private(), Ensembles(2, 3), public)
+    for teachers, student in ((seen[:3], seen[3]), (seen[4:7], seen[7])):  # of its own partition
+        predictions = torch.stack([j.model(PLAIN(public)).argmax(1) for j in teachers])
+        majority = [torch.bincount(column, minlength=3).argmax().item() for column in predictions.T]
+        assert student.targets.tolist() == majority and torch.equal(student.images, public)
 
 
 @pytest.mark.parametrize(("count", "subsets"), [(2, 1), (5, 2), (10, 5)])

@@ -209,7 +209,8 @@ def test_the_two_controls_of_fedol():
     clients, settings = knowledge(A, B, C), Distillation(iterations=3, rho=1.0)
     mixture = methods.find("mixture")(clients, settings).targets(1, None).soft
     without = methods.find("fedol-tau0")(clients, settings)
-    assert without.iterations == 3 and torch.allclose(without.targets(2, mixture).soft, mixture)
+    assert without.iterations == 3 and torch.allclose(without.targets(1, None).soft, mixture)
+    assert torch.allclose(without.targets(2, torch.tensor(C)).soft, mixture)  # the clients' alone: no server's
     restarted, plain = methods.find("fedol-reinit")(clients, settings), methods.find("fedol")(clients, settings)
     assert restarted.targets(2, mixture).restart and not plain.targets(2, mixture).restart
     assert torch.equal(restarted.targets(2, mixture).soft, plain.targets(2, mixture).soft)

@@ -140,7 +140,7 @@ def by_seed() -> dict[tuple[str, str], dict[int, float]]:
 
 
 def over_seeds(values: dict[int, float], sign: str = "") -> str:
-    """Mean and spread as the page writes them: three seeds, or the first alone (FedKT)."""
+    """Mean and spread as the page writes them: three seeds, or the first alone (FedKT, FedET's other reading)."""
     assert tuple(sorted(values)) in ((0,), (0, 4, 5))
     over = [100 * value for value in values.values()]
     return f"{mean(over):{sign}.1f}" + (f" ± {stdev(over):.1f}" if len(over) > 1 else "")
@@ -312,6 +312,21 @@ def test_the_figure_over_rounds(numbers: dict[str, Any]) -> None:
     assert dealt["fedhkt"] < 0  # passes
     said = f"At their best FedDF is {dealt['feddf']:.1f} points below, MinE {dealt['mine']:.1f} and FedET"
     assert f"{said} {dealt['fedet']:.1f};" in text
+
+    def round_of(panel: dict[str, Any], noise: int) -> int | None:
+        """Where FedAvg would pass a FedOL that many points lower."""
+        (fedavg,) = (line for line in panel["lines"] if line["method"] == "fedavg")
+        return curves.first_above([one["mean"] for one in fedavg["rounds"]], panel["fedol"]["mean"] - noise / 100)
+
+    skew, deal = numbers["rounds"]
+    assert round_of(skew, -3) is round_of(deal, -3) is round_of(deal, 0) is None
+    said = f"one seed: {round_of(skew, 0)} under Dirichlet(0.05), where three points of noise either way would make it"
+    said += f" {round_of(skew, 3)} or more than 15 (four: {round_of(skew, 4)}); with 20 classes a client more than 15,"
+    said += f" with such noise {round_of(deal, 3)} ({round_of(deal, 4)}) at the earliest."
+    assert said in " ".join(PAGE.split())
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    said = f"in rounds {round_of(skew, 4)} or {round_of(skew, 3)} and {round_of(deal, 4)} or {round_of(deal, 3)} at"
+    assert f"{said} the earliest, or in neither within 15" in readme
 
 
 def test_fedproxs_grid_on_digits() -> None:

@@ -159,7 +159,7 @@ def test_the_proximal_term_pulls_towards_the_start() -> None:
     assert moved[0] > 1.5 * moved[1] > 2 * moved[2] > 0
 
 
-def test_the_proximal_gradient_is_mu_times_the_way_from_the_start() -> None:
+def test_the_proximal_term_pulls_from_the_second_step_on() -> None:
     # One batch a step: the first step has no pull, so the second is where the two runs part.
     free, held = (train(job("mlp", proximal=mu, epochs=1, batch_size=50))["it"] for mu in (0.0, 5.0))
     assert same(weights(free), weights(held))

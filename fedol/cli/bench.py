@@ -26,19 +26,10 @@ Partitions = Annotated[
     str | None,
     typer.Option(help="Partitions with commas; the default is the paper's four on its data, else the preset's."),
 ]
-Methods = Annotated[
-    str,
-    typer.Option(
-        help="'all' (the paper's, their variants, the controls), or names with commas, of which one may be 'all'; "
-        "--dry-run shows the rows."
-    ),
-]
+NAMES = "or names with commas, of which one may be 'all'; --dry-run shows the rows."
+Methods = Annotated[str, typer.Option(help=f"'all' (the paper's, their variants, the controls), {NAMES}")]
 SeveralRounds = Annotated[
-    str,
-    typer.Option(
-        help="'all' (fedavg, fedprox, feddf, fedhkt, fedet, mine and, for one round, fedol), or names with commas, of "
-        "which one may be 'all'; --dry-run shows the rows."
-    ),
+    str, typer.Option(help=f"'all' (fedavg, fedprox, feddf, fedhkt, fedet, mine and, for one round, fedol), {NAMES}")
 ]
 Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 3 is 0,1,2.")]
 Preset = Annotated[str, typer.Option(help="paper, best or quick.")]

@@ -135,7 +135,7 @@ def test_controls_are_what_their_names_say(smoke):
     assert local["accuracy"] == pytest.approx(np.mean(accuracies)) == local["over_clients"]["mean"]
     assert local["over_clients"]["std"] == pytest.approx(np.std(accuracies, ddof=1)) and np.std(accuracies) > 0
 
-    (cell,) = (cell for cell in Spec.from_json({**SMOKE, "methods": "ensemble"}).cells())
+    (cell,) = Spec.from_json({**SMOKE, "methods": "ensemble"}).cells()
     scenario = Scenario(cell.config)
     clients = one_round.trained_clients(cell, scenario, folder)
     test = scenario.data.test

@@ -112,9 +112,8 @@ def test_later_rounds_of_averages_average_their_own_clients_and_start_from_the_l
         share = torch.tensor(sizes[number]).double() / sum(sizes[number])
         for mine, *theirs in zip(server, *sent[number], strict=True):
             expected = sum(s * value.double() for s, value in zip(share, theirs, strict=True))
-            assert (mine.double() - expected).abs().max() <= (
-                1e-6 if mine.is_floating_point() else 0.5
-            )  # counters: whole
+            rounding = 1e-6 if mine.is_floating_point() else 0.5  # counters are whole
+            assert (mine.double() - expected).abs().max() <= rounding
     for number in (2, 3):
         assert len(begun[number]) == 3 and all(same(start, averaged[number - 2]) for start in begun[number])
 

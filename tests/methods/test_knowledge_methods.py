@@ -73,15 +73,13 @@ def test_fedhkt_lets_similar_clients_speak_as_one():
 
 
 def test_fedhkt_groups_clients_by_their_mean_predictions_and_lets_the_groups_mean_speak():
-    # The third and the fifth predict the classes equally often, but never the same; on the first sample the first two
-    # are nearest, who differ in the mean.
+    # The third and the fifth predict the classes about as often, but never the same one; the first two, who differ in
+    # the mean, predict the same on the first sample.
     def sure(*classes):
         return np.where(np.eye(4)[list(classes)], 0.85, 0.05)
 
-    third, fifth = (
-        np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1]]),
-        np.array([[0.1, 0.6, 0.2, 0.1], [0.7, 0.1, 0.1, 0.1]]),
-    )
+    third = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1]])
+    fifth = np.array([[0.1, 0.6, 0.2, 0.1], [0.7, 0.1, 0.1, 0.1]])
     others = [sure(0, 0), sure(0, 3), sure(2, 2), sure(1, 3)]
     found = target("fedhkt", others[0], others[1], third, others[2], fifth, others[3])
     p = np.array([*others, (third + fifth) / 2])

@@ -11,12 +11,15 @@ from typing import Any
 
 from fedol import codecs, signing
 from fedol.errors import InputError
-from fedol.names import check_name
 from fedol.privacy.guarantee import Guarantee
 from fedol.task import Task, TaskRef
+from fedol.text import check_name
 
 SCHEMA = 2
-MOST_VALUES = 1 << 28  # samples x classes of a file for which no task says how many there are
+# Values (samples x classes) that are unpacked of a file for which no task says how many there are: each takes some tens
+# of bytes of memory. A small file may be a bomb, so it may hold no more than its size makes likely.
+MOST_VALUES = 1 << 25
+FEW_VALUES, VALUES_PER_BYTE = 1 << 20, 256
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,27 @@ class Header:
         return b"fedol knowledge\n" + json.dumps(entries, sort_keys=True).encode() + hashlib.sha256(body).digest()
 
 
-def admit(header: Header, body: bytes, task: Task | None) -> codecs.Codec:
-    """The codec to read the body with, or an error: which task, whose file, which codec, how large."""
+def likely_values(size: int) -> int:
+    """How many values are unpacked of a file of so many bytes, where no task says how many there are."""
+    return min(MOST_VALUES, max(FEW_VALUES, VALUES_PER_BYTE * size))
+
+
+def admit(header: Header, body: bytes, task: Task | None, most: int | None = None) -> codecs.Codec:
+    """The codec to read the body with, or an error: which task, whose file, which codec, how large.
+
+    Where there is no task, ``most`` values are unpacked, or as many as its size makes likely.
+    """
     if task is not None:
         _same_task(header, task)
         _welcome(header.client, header.codec, bool(header.signature), task)
         key = task.clients.get(header.client)
         if key is not None and not signing.verify(key, header.signature, header.message(body)):
             raise InputError(f"its signature is not by the key that the task lists for '{header.client}'")
-    elif header.samples * header.classes > MOST_VALUES:
-        raise InputError(f"it claims {header.samples:,} x {header.classes:,} predictions, which is too many")
+    elif header.samples * header.classes > (limit := likely_values(len(body)) if most is None else most):
+        raise InputError(
+            f"it claims {header.samples:,} x {header.classes:,} predictions in {len(body):,} bytes, but at most "
+            f"{limit:,} values are unpacked here; give its task"
+        )
     codec = codecs.find(header.codec)
     expected = codec.size(header.samples, header.classes)
     if not isinstance(codec, codecs.Zstd) and len(body) != expected:

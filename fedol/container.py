@@ -57,7 +57,7 @@ class Container:
             raise Incomplete(f"it ends after {len(data) - 8 - length:,} of {size:,} bytes of its body")
         if len(data) > 8 + length + size:
             raise InputError("it goes on after its end")
-        return cls(_json(metadata["fedol"].encode(), "its 'fedol' entry is no JSON object"), data[8 + length :])
+        return cls(_json(metadata["fedol"], "its 'fedol' entry is no JSON object"), data[8 + length :])
 
 
 def read_bounded(path: Path, limit: int | None = None, follow: bool = True) -> bytes:
@@ -99,7 +99,7 @@ def _body_size(tensors: dict[str, Any]) -> int:
     return offsets[1]
 
 
-def _json(text: bytes, otherwise: str) -> dict[str, Any]:
+def _json(text: str | bytes, otherwise: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):  # a UnicodeDecodeError is a ValueError; so is a number of 5,000 digits

@@ -45,8 +45,12 @@ def sweep(folder: Path, name: str = "*") -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as readable JSON, atomically."""
-    write_atomically(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+    """Write a value as readable JSON, atomically.
+
+    Half of a surrogate pair, which a stranger's text may hold, has no bytes: it becomes JSON's escape for it.
+    """
+    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    write_atomically(path, text.encode(errors="backslashreplace"))
 
 
 @contextmanager

@@ -7,23 +7,37 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from fedol.container import check_size
+from fedol.container import read_bounded
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.task import Task
 from fedol.voting import shannon
 
 BINS = 10
+ROWS = 4096  # images that are looked at at a time
 
 
 def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
-    """Size, codec, an entropy histogram, the predicted class mix and, with a task, whether it fits."""
-    knowledge, header, data = Knowledge.read(path)
-    probs = knowledge.probabilities().double()
-    entropy = shannon(probs).numpy()
+    """Size, codec, an entropy histogram, the predicted class mix and, with a task, whether it fits.
+
+    Nothing is unpacked that is larger than the task's predictions are or, without a task, than the file's size allows.
+    """
+    try:
+        data = read_bounded(path)
+        fits = _fits(data, task)
+        most = task.samples * len(task.classes) if task else None
+        knowledge, header = Knowledge.decode(data, most=most)
+    except InputError as error:
+        raise InputError(f"{path} is no knowledge file that can be read: {error}.") from None
+    starts = range(0, header.samples, ROWS)
+    parts = [knowledge.log_probs[start : start + ROWS].softmax(1) for start in starts]
+    entropy = torch.cat([shannon(part.double()) for part in parts]).numpy()
+    mean = torch.stack([part.double().sum(0) for part in parts]).sum(0) / header.samples
+    top = torch.cat([part.argmax(1) for part in parts]).numpy()
     edges = np.linspace(0, np.log(header.classes), BINS + 1)
-    predicted = np.bincount(probs.argmax(1).numpy(), minlength=header.classes) / header.samples
+    predicted = np.bincount(top, minlength=header.classes) / header.samples
     names = task.classes if task and len(task.classes) == header.classes else [str(c) for c in range(header.classes)]
     order = np.argsort(-predicted, kind="stable")
     return {
@@ -43,8 +57,8 @@ def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
             "counts": np.histogram(entropy.clip(0, edges[-1]), edges)[0].tolist(),
         },
         "class_mix": {names[c]: float(predicted[c]) for c in order},
-        "mean_probability": {names[c]: float(probs.mean(0)[c]) for c in order},
-        "fits": _fits(data, task),
+        "mean_probability": {names[c]: float(mean[c]) for c in order},
+        "fits": fits,
     }
 
 
@@ -53,7 +67,6 @@ def _fits(data: bytes, task: Task | None) -> dict[str, Any] | None:
     if task is None:
         return None
     try:
-        check_size(data, task.limit)
         Knowledge.decode(data, task)
     except InputError as error:
         return {"task": task.id, "fits": False, "reason": str(error)}

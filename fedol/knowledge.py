@@ -14,15 +14,16 @@ from fedol import codecs, signing
 from fedol.admission import Header, admit
 from fedol.arrays import Array, probabilities, to_tensor
 from fedol.classes import on_all_classes
-from fedol.container import Container, read_bounded
+from fedol.container import Container, check_size, read_bounded
 from fedol.errors import InputError
 from fedol.files import write_atomically
-from fedol.names import check_name
 from fedol.privacy.guarantee import Guarantee
 from fedol.task import NO_TASK, Task, TaskRef
+from fedol.text import MOST, check_name, printable
 
 # The logarithm of an exact zero is kept finite: e^-87 is zero for every purpose here.
 TINY = torch.finfo(torch.float32).tiny
+BLOCK = 1 << 20  # values that are in float64 at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,26 +93,29 @@ class Knowledge:
         return len(data)
 
     @classmethod
-    def decode(cls, data: bytes, task: Task | None = None) -> tuple[Knowledge, Header]:
+    def decode(cls, data: bytes, task: Task | None = None, most: int | None = None) -> tuple[Knowledge, Header]:
         """Read a file's bytes; every check that needs no predictions comes before they are unpacked.
 
-        The error is half a sentence, because the caller alone knows which file it is about.
+        Where there is no task, at most ``most`` values are unpacked, or as many as the file's size makes likely.
+        The error is half a sentence, because the caller alone knows which file it is about; what it quotes of the file
+        is printable and bounded.
         """
+        if task is not None:
+            check_size(data, task.limit)
         container = Container.unpack(data)
         try:
             header = Header.from_json(container.header)
-            codec = admit(header, container.body, task)
+            codec = admit(header, container.body, task, most)
         except InputError as error:  # a whole sentence where a name or a codec is none
-            raise InputError(str(error).removesuffix(".")) from None
+            raise InputError(printable(str(error).removesuffix("."), MOST)) from None
         log_probs = codec.decode(container.body, header.samples, header.classes)
         return cls(_normalised(log_probs), header.task, header.client, header.privacy), header
 
     @classmethod
-    def read(cls, path: Path) -> tuple[Knowledge, Header, bytes]:
-        """A file of whatever task, with all that it says and its bytes."""
+    def read(cls, path: Path) -> tuple[Knowledge, Header]:
+        """A file of whatever task, with all that it says."""
         try:
-            data = read_bounded(path)
-            return *cls.decode(data), data
+            return cls.decode(read_bounded(path))
         except InputError as error:
             raise InputError(f"{path} is no knowledge file that can be read: {error}.") from None
 
@@ -126,4 +130,6 @@ class Knowledge:
 
 def _normalised(logits: Tensor) -> Tensor:
     """Log-probabilities, rounded last: in float32 the sum, and so every value, would depend on the classes' order."""
-    return torch.log_softmax(logits.double(), 1).float()
+    rows = max(1, BLOCK // logits.shape[1])
+    parts = [logits[start : start + rows] for start in range(0, len(logits), rows)]
+    return torch.cat([torch.log_softmax(part.double(), 1).float() for part in parts])

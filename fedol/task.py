@@ -12,7 +12,7 @@ import numpy as np
 from fedol import codecs
 from fedol.data import fingerprint
 from fedol.errors import InputError
-from fedol.names import check_name
+from fedol.text import check_name, is_text, printable
 
 OVERHEAD = 32_768  # what a file may be larger than its float32 predictions: header, signature, an unlucky compression
 
@@ -47,6 +47,9 @@ class Task:
         if "" in self.classes:
             place = self.classes.index("") + 1
             raise InputError(f"Class {place} of {len(self.classes)} has no name; name it or leave it out.")
+        for name in (self.name, *self.classes):
+            if not is_text(name):
+                raise InputError(f"The name '{printable(name, 80)}' in a task is not text; write it in UTF-8.")
         if self.samples < 1:
             raise InputError("A task needs at least one public image.")
         if self.max_bytes < 0:

@@ -25,7 +25,7 @@ from fedol.cli.report import report
 from fedol.cli.run import run
 from fedol.cli.serve import serve
 from fedol.errors import FedolError, cause
-from fedol.names import printable
+from fedol.text import printable
 
 CONTINUE = ("run", "serve", "distill", "bench", "client fit")  # what they compute is kept stage by stage
 

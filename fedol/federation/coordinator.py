@@ -13,7 +13,7 @@ Every step leaves its artefact in the run folder (see ``fedol.runs``), here also
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,9 +39,12 @@ from fedol.robust.screening import left_out, screen
 from fedol.runs import AGAIN, RunFolder, read_summary
 from fedol.server import Architecture, ServerModel, load
 from fedol.task import Task
+from fedol.times import Deadline, steady
 from fedol.training import Normalisation, OnEpoch, drive, resolve_device
 
 POLL = 0.5  # seconds between two looks at the inbox
+LAST_LOOK = 10.0  # seconds that a look may go on after quorum or deadline: a flood of files must not delay the start
+NAMED = 5  # refused files that an error names
 OnRoster = Callable[[Roster, dict[str, str]], None]
 
 
@@ -52,8 +55,8 @@ class Arrivals(Protocol):
     def arriving(self) -> dict[str, str]:
         """What is expected but not there, and what to say of it if it stays so."""
 
-    def scan(self, roster: Roster, task: Task, into: Path, keep: Path) -> Roster:
-        """Take what is new; the roster is written to ``keep`` after every change."""
+    def scan(self, roster: Roster, task: Task, into: Path) -> Iterator[Roster]:
+        """Take what is new, keep copies in the folder ``into``, and give the roster as it changes."""
 
 
 class Coordinator:
@@ -96,7 +99,7 @@ class Coordinator:
             for path in files:
                 try:
                     data = read_bounded(path, self.task.limit)
-                    self.roster = self.roster.take(data, str(path), self.task, self.out / "clients")
+                    self.roster = self.roster.take(data, str(path), self.task, self._clients)
                 except InputError as error:
                     self.roster = self.roster.refuse(str(path), str(error))
             self._close("at once")
@@ -117,29 +120,59 @@ class Coordinator:
         if quorum is not None and 0 < len(self.task.clients) < quorum:
             listed = len(self.task.clients)
             raise InputError(f"A quorum of {quorum} is more than the clients that the task lists ({listed}); lower it.")
+        ends = None if deadline is None else Deadline(deadline, self.roster.opened)
+
+        def enough() -> bool:
+            return quorum is not None and len(self.roster.clients) >= quorum
+
+        def late() -> bool:
+            return ends is not None and not ends.left
+
         while not self.roster.closed:
-            late = deadline is not None and time.time() >= self.roster.opened + deadline
-            self.roster = inbox.scan(self.roster, self.task, self.out / "clients", self._roster_file)
+            last = late()  # what came in time is looked at once more
+            self._look(inbox, lambda: enough() or late())
             on_roster(self.roster, inbox.arriving)
-            if quorum is not None and len(self.roster.clients) >= quorum:
+            if enough():
                 self._close("quorum", inbox)
-            elif late:
+            elif last:
                 self._close("deadline", inbox)
             else:
                 time.sleep(POLL)
         return self.roster
 
+    def _look(self, inbox: Arrivals, due: Callable[[], bool]) -> None:
+        """Take what has come. The roster is written once, however many files there are."""
+        before, since = self.roster, None
+        try:
+            for roster in inbox.scan(before, self.task, self._clients):
+                self.roster = roster
+                if since is None:
+                    since = steady() if due() else None
+                elif steady() - since > LAST_LOOK:
+                    break
+        finally:
+            if self.roster != before:
+                self.roster.write(self._roster_file)
+
     def _close(self, reason: str, inbox: Arrivals | None = None) -> None:
         for name, why in inbox.arriving.items() if inbox else ():
             self.roster = self.roster.refuse(name, why)
-        for name in sorted(set(self.task.clients) - set(self.roster.clients)):
-            self.roster = self.roster.refuse(name, "the task lists this client, but no file of it was accepted")
+        missing = sorted(set(self.task.clients) - set(self.roster.clients))
+        self.roster = self.roster.miss(
+            dict.fromkeys(missing, "the task lists this client, but no file of it was accepted")
+        )
         if not self.roster.clients:
-            refused = "; ".join(f"{name}: {why}" for name, why in self.roster.refused.items())
             self.roster.write(self._roster_file)
-            raise FedolError(f"No client is in, so there is nothing to learn from ({refused or 'no file came'}).")
+            raise FedolError(f"No client is in, so there is nothing to learn from ({self._refusals()}).")
         self.roster = self.roster.close(reason)
         self.roster.write(self._roster_file)
+
+    def _refusals(self) -> str:
+        """The first few, in words."""
+        refused = self.roster.refused
+        said = [f"{name}: {why}" for name, why in list(refused.items())[:NAMED]]
+        more = len(refused) + self.roster.unnamed - len(said)
+        return "; ".join([*said, *([f"and {more:,} more"] if more else [])]) or "no file came"
 
     def run(self, on_epoch: OnEpoch = lambda epoch: None, test: Images | None = None) -> dict[str, Any]:
         """Train on what was collected, and report; a finished run's report is read back, scored if it was not yet."""
@@ -179,8 +212,13 @@ class Coordinator:
             left_out=self._left_out(),
         )
 
+    @property
+    def _clients(self) -> Path:
+        """Where the copies of the accepted files are."""
+        return self.out / "clients"
+
     def _file(self, client: str) -> Path:
-        return self.out / "clients" / f"{client}.fedol"
+        return self._clients / f"{client}.fedol"
 
     def _screening(self) -> list[dict[str, Any]]:
         """The verdict on every client; judged once, because it is part of what the run was made of."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from fedol.container import Incomplete, read_bounded
@@ -11,6 +12,7 @@ from fedol.federation.roster import Roster
 from fedol.task import Task
 
 SUFFIX = ".fedol"
+UNSEEN = "it was not looked at before the training began"
 
 
 class Inbox:
@@ -18,17 +20,18 @@ class Inbox:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.arriving: dict[str, str] = {}  # files that end too early: still being copied, perhaps
+        self.arriving: dict[str, str] = {}  # files that end too early (still being copied, perhaps), or wait their turn
         self._seen: dict[str, tuple[int, ...]] = {}
 
-    def scan(self, roster: Roster, task: Task, into: Path, keep: Path) -> Roster:
-        """Take what is new; the roster is written to ``keep`` after every change."""
-        for name in self._names():
-            state = _state(self.path / name)
-            if state is None or self._seen.get(name) == state:
-                continue
-            self.arriving.pop(name, None)
-            before = roster
+    def scan(self, roster: Roster, task: Task, into: Path) -> Iterator[Roster]:
+        """Take what is new, and give the roster after each file; whoever has enough stops."""
+        states = {name: state for name in self._names() if (state := _state(self.path / name))}
+        self._seen = {name: seen for name, seen in self._seen.items() if name in states}
+        new = [name for name, state in states.items() if self._seen.get(name) != state]
+        kept = {name: why for name, why in self.arriving.items() if name in states}
+        self.arriving = kept | dict.fromkeys(new, UNSEEN)
+        for name in new:
+            del self.arriving[name]
             try:
                 data = read_bounded(self.path / name, task.limit, follow=False)
                 roster = roster.take(data, name, task, into)
@@ -36,10 +39,8 @@ class Inbox:
                 self.arriving[name] = str(error)
             except InputError as error:
                 roster = roster.refuse(name, str(error))
-            if roster != before:
-                roster.write(keep)
-            self._seen[name] = state
-        return roster
+            self._seen[name] = states[name]
+            yield roster
 
     def _names(self) -> list[str]:
         try:

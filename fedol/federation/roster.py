@@ -1,4 +1,8 @@
-"""Who is in, who was refused and why: kept in the run folder, so that a killed server knows it again."""
+"""Who is in, who was refused and why: kept in the run folder, so that a killed server knows it again.
+
+Here an upload is taken or refused. Whatever is wrong with a file is that file's refusal, a short printable reason, and
+never an error of the server.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from fedol.container import Incomplete, read_bounded
-from fedol.errors import InputError
+from fedol.errors import FedolError, InputError, cause
 from fedol.files import intact, read_json, write_atomically, write_json
 from fedol.knowledge import Knowledge
 from fedol.task import Task
+from fedol.text import MOST, is_text, printable
+
+MOST_REFUSED = 200  # files that are named with their reason: a flood of junk must not fill the disk or the page
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,7 @@ class Roster:
     closed: str = ""
     clients: dict[str, Arrival] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # file -> reason
+    unnamed: int = 0  # refusals beyond those that are named
 
     @classmethod
     def read(cls, path: Path, now: float) -> Roster:
@@ -43,32 +51,44 @@ class Roster:
         with intact(path, advice):
             values = read_json(path, advice)
             clients = {name: Arrival(**arrival) for name, arrival in values["clients"].items()}
-            return cls(float(values["opened"]), str(values["closed"]), clients, dict(values["refused"]))
+            more = int(values.get("unnamed", 0))  # earlier versions named them all
+            return cls(float(values["opened"]), str(values["closed"]), clients, dict(values["refused"]), more)
 
     def write(self, path: Path) -> None:
         """Keep it."""
         values: dict[str, Any] = asdict(self)
         write_json(path, values)
 
-    def take(self, data: bytes, file: str, task: Task, into: Path) -> Roster:
+    def take(self, data: bytes, file: str, task: Task, into: Path, sender: str = "") -> Roster:
         """Validate a file's bytes and keep a copy, or refuse it: one bad file never stops the others.
 
-        The copy matters: what lies in the inbox can still be changed by whoever put it there.
+        The copy matters: what lies in the inbox can still be changed by whoever put it there. ``sender`` is the name
+        under which a network knows whoever sent it.
         """
+        if not is_text(file):
+            return self.refuse(file, "its name is not UTF-8; rename it")
         digest = hashlib.sha256(data).hexdigest()
         if any(arrival.sha256 == digest and arrival.file == file for arrival in self.clients.values()):
             return self
         if any(arrival.file == file for arrival in self.clients.values()):
             return self.refuse(file, "it was replaced after it had been accepted; the first one counts")
         try:
-            knowledge, header = Knowledge.decode(data, task)
+            _, header = Knowledge.decode(data, task)
+            if sender and header.client != sender:
+                raise InputError(
+                    f"the node is registered as '{sender}', but its file is in the name of '{header.client}'"
+                )
             for name, arrival in self.clients.items():
-                if name.casefold() == knowledge.client.casefold():  # the same file name on some systems
+                if name.casefold() == header.client.casefold():  # the same file name on some systems
                     raise InputError(f"'{name}' has already sent a file ({arrival.file}); the first one counts")
         except Incomplete:  # it may still be arriving: whether to wait is the caller's to know
             raise
         except InputError as error:
             return self.refuse(file, str(error))
+        except FedolError:  # a package that is missing here: no file's fault
+            raise
+        except Exception as error:  # nobody foresees all that a stranger can send
+            return self.refuse(file, f"it cannot be read ({cause(error)})")
         write_atomically(into / f"{header.client}.fedol", data)
         clients = {
             **self.clients,
@@ -86,15 +106,23 @@ class Roster:
             except InputError:  # moved away, say: the run has its copy
                 return before.get(str(path))
 
-        given = {path: digest(path) for path in files if str(path) not in self.refused}
+        given = {path: digest(path) for path in files if printable(path) not in self.refused}
         strange = [path for path, found in given.items() if found not in before.values()]
-        if strange:
+        if strange and not self.unnamed:  # of those that are not named, nobody knows which they were
             return f"{strange[0]} is not among them"
         return "not all of them are given" if set(before.values()) - set(given.values()) else ""
 
     def refuse(self, file: str, reason: str) -> Roster:
-        """Remember why a file was not taken."""
-        return replace(self, refused={**self.refused, file: reason})
+        """Remember why a file was not taken; of very many, how many more there were."""
+        name = printable(file)
+        if name not in self.refused and len(self.refused) >= MOST_REFUSED:
+            return replace(self, unnamed=self.unnamed + 1)
+        return replace(self, refused={**self.refused, name: printable(reason, MOST)})
+
+    def miss(self, clients: dict[str, str]) -> Roster:
+        """Remember who was expected and is not in, and why; these are few, so each is named."""
+        missing = {printable(name): printable(reason, MOST) for name, reason in clients.items()}
+        return replace(self, refused={**self.refused, **missing})
 
     def close(self, reason: str) -> Roster:
         """Take no more files."""
@@ -102,4 +130,4 @@ class Roster:
 
 
 def _without(refused: dict[str, str], file: str) -> dict[str, str]:
-    return {name: reason for name, reason in refused.items() if name != file}
+    return {name: reason for name, reason in refused.items() if name != printable(file)}

@@ -34,7 +34,7 @@ def federation_summary(
         "task": {"name": task.name, "id": task.id, "samples": task.samples, "classes": list(task.classes)},
         "config": config.as_json(),
         "clients": [{"client": name, **asdict(arrival)} for name, arrival in roster.clients.items()],
-        "refused": [{"file": file, "reason": reason} for file, reason in roster.refused.items()],
+        "refused": _refused(roster),
         "closed": roster.closed,
         "server": {"model": describe(config.server_model), "parameters": parameter_count(server.module)},
         "history": server.history,
@@ -55,6 +55,13 @@ def federation_summary(
             "test": [_score(before, test), _score(server, test)],
         }
     return summary
+
+
+def _refused(roster: Roster) -> list[dict[str, str]]:
+    """Every refused file with its reason; of a flood, the first ones and how many more."""
+    named = [{"file": file, "reason": reason} for file, reason in roster.refused.items()]
+    more = {"file": f"{roster.unnamed:,} more", "reason": f"beyond {len(named)}, refused files are counted only"}
+    return [*named, more] if roster.unnamed else named
 
 
 def _mix(log_probs: torch.Tensor, task: Task) -> dict[str, float]:

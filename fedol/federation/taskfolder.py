@@ -63,7 +63,7 @@ class TaskFolder:
         place = elsewhere or self.path / "public.npz"
         if not place.exists():
             raise FedolError(f"The public images are not in {place}; say where with --public.")
-        images, _ = load_images(place)
+        images, _ = load_images(place, self.task.samples)
         if fingerprint(images) != self.task.fingerprint:
             raise FedolError(f"The images in {place} are not the task's, or not in its order; get the right ones.")
         return images

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedol.errors import InputError
-from fedol.names import printable
-
-MOST_WORDS = 300  # characters: a header comes from strangers
+from fedol.text import MOST, printable
 
 TRAINING_EXAMPLE = (
     "adding or removing any one training example: it bounds what the model, and therefore these predictions, "
@@ -44,7 +42,7 @@ class Guarantee:
         good = isinstance(values, dict) and set(values) == {"epsilon", "delta", "covers"}
         if not good or not all(type(values[key]) in (int, float) for key in ("epsilon", "delta")):
             raise InputError("its header promises privacy in a way that cannot be read")
-        if type(values["covers"]) is not str or len(values["covers"]) > MOST_WORDS:
+        if type(values["covers"]) is not str or len(values["covers"]) > MOST:
             raise InputError("its header promises privacy in a way that cannot be read")
         try:
             return cls(float(values["epsilon"]), float(values["delta"]), values["covers"])

@@ -11,9 +11,9 @@ from rich.table import Table
 
 from fedol.experiments.progress import Progress
 from fedol.experiments.sheets import BESIDE, Sheet
-from fedol.names import printable
 from fedol.report.plain import plain
 from fedol.report.tables import count
+from fedol.text import printable
 from fedol.times import clock
 
 LABEL = 26  # the most that the first column takes; its words wrap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from fedol.names import printable
+from fedol.text import printable
 
 
 def plain(words: str, style: str = "") -> Text:

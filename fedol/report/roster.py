@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from rich.console import Console
@@ -13,7 +12,7 @@ from fedol.federation.roster import Roster
 from fedol.report.plain import plain
 from fedol.report.tables import size
 from fedol.task import Task
-from fedol.times import clock
+from fedol.times import Deadline, clock
 
 
 def roster_table(
@@ -34,6 +33,8 @@ def roster_table(
         table.add_row("", plain(file), "", "", plain(f"awaited ({reason})"))
     for file, reason in roster.refused.items():
         table.add_row("", plain(file), "", "", plain(f"refused: {reason}", "red"))
+    if roster.unnamed:
+        table.add_row("", "", "", "", f"[red]refused: {roster.unnamed:,} more")
     return table
 
 
@@ -51,6 +52,7 @@ class RosterView:
     ) -> None:
         self._console, self._task, self._quorum, self._quiet, self._note = console, task, quorum, quiet, note
         self._deadline = deadline
+        self._ends: Deadline | None = None  # counts from the roster's opening
         self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
         self._told: set[tuple[str, str]] = set()
         self._noted = ""
@@ -69,7 +71,9 @@ class RosterView:
         if self._quiet:
             return
         if self._live:
-            left = None if self._deadline is None else max(0.0, roster.opened + self._deadline - time.time())
+            if self._deadline is not None and self._ends is None:
+                self._ends = Deadline(self._deadline, roster.opened)
+            left = self._ends.left if self._ends else None
             table = roster_table(roster, arriving, self._task, self._quorum, left)
             table.caption = self._note() or None
             self._live.update(table, refresh=True)

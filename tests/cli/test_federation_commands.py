@@ -184,7 +184,7 @@ def test_a_run_of_another_task_is_refused(fedol: Any, task: Task) -> None:
 # --- Names that mean something to Rich or to a terminal: they are shown, and do nothing.
 
 HOSTILE = "[/red]:bomb:\x1b]0;gotcha\x07[bold]"
-SHOWN = "[/red]:bomb:]0;gotcha[bold]"
+SHOWN = r"[/red]:bomb:\x1b]0;gotcha\x07[bold]"
 TINY = ["--model", "mlp", "--iterations", 1, "--epochs", 1, "--batch-size", 4, "--device", "cpu"]
 
 

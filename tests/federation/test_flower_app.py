@@ -136,7 +136,7 @@ def test_a_node_speaks_only_for_its_registered_client(
     assert [client["client"] for client in summary["clients"]] == ["alice"]
     assert refusals(summary) == {
         "bob (node 101)": "the node is registered as 'bob', but its file is in the name of 'dave'",
-        "carol (node 102)": "[2Jno data",
+        "carol (node 102)": r"\x1b[2Jno data",
     }
 
 

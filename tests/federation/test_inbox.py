@@ -28,10 +28,10 @@ class Desk:
         (self.path / name).write_bytes(data)
 
     def scan(self) -> Roster:
-        keep = self.out / "roster.json"
-        self.roster = self.inbox.scan(self.roster, self.federation.task, self.out / "clients", keep)
-        if keep.exists():
-            assert Roster.read(keep, 1.0) == self.roster
+        for roster in self.inbox.scan(self.roster, self.federation.task, self.out / "clients"):
+            self.roster = roster
+        self.roster.write(self.out / "roster.json")
+        assert Roster.read(self.out / "roster.json", 1.0) == self.roster
         return self.roster
 
 
@@ -105,7 +105,7 @@ def test_known_again_after_a_restart(desk: Desk, federation: Federation) -> None
 
 def test_an_inbox_that_is_not_there(federation: Federation, tmp_path: Path) -> None:
     with pytest.raises(FedolError, match="cannot be read"):
-        Inbox(tmp_path / "none").scan(Roster(0.0), federation.task, tmp_path, tmp_path / "roster.json")
+        list(Inbox(tmp_path / "none").scan(Roster(0.0), federation.task, tmp_path))
 
 
 def test_a_damaged_roster(tmp_path: Path) -> None:

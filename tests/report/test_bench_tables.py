@@ -28,7 +28,7 @@ def test_no_number_is_cut_and_the_papers_stays_beside_ours(width: int, tables: i
     assert text.count("Title") == text.count("Note.") == 1
 
 
-HOSTILE, SHOWN = "[/b]:bomb:\x1b]0;gotcha\x07", "[/b]:bomb:]0;gotcha"
+HOSTILE, SHOWN = "[/b]:bomb:\x1b]0;gotcha\x07", r"[/b]:bomb:\x1b]0;gotcha\x07"
 
 
 def test_names_are_shown_as_they_are() -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from flwr.serverapp import Grid
 
-from fedol.admission import Header
-from fedol.container import Container, check_size
-from fedol.errors import InputError
+from fedol.container import Incomplete
 from fedol.federation.flower.exchange import FOREVER, Exchange
 from fedol.federation.nodes import Nodes
 from fedol.federation.roster import Roster
 from fedol.files import write_json
-from fedol.names import printable
 from fedol.task import Task
+from fedol.text import MOST, printable
 
-MOST_WORDS = 1000  # characters
 GRACE = 30.0  # seconds that a message outlives the deadline, so that its end is the server's decision
 
 
@@ -42,15 +39,12 @@ class GridInbox:
         never = set(self._expected) - set(self._names.values())
         return asked | dict.fromkeys(sorted(never), "the node has not connected")
 
-    def scan(self, roster: Roster, task: Task, into: Path, keep: Path) -> Roster:
-        """Take what has come; the roster is written to ``keep`` after every change."""
-        before = roster
+    def scan(self, roster: Roster, task: Task, into: Path) -> Iterator[Roster]:
+        """Take all that has come: an answer that has been fetched is with nobody else any more."""
         for node, answer in self._exchange.look():
             roster = self._take(roster, node, answer, task, into)
-        if roster != before:
-            roster.write(keep)
-        self._describe(roster, keep.with_name("nodes.json"))
-        return roster
+        self._describe(roster, into.with_name("nodes.json"))
+        yield roster
 
     def _take(self, roster: Roster, node: int, answer: dict[str, object] | str, task: Task, into: Path) -> Roster:
         if isinstance(answer, str):
@@ -61,17 +55,9 @@ class GridInbox:
             return roster.refuse(name, _said(answer.get("error")) or "its answer holds no knowledge")
         self._bytes += len(data)
         try:
-            self._check(data, node, task)
-            return roster.take(data, name, task, into)
-        except InputError as error:  # also one that is incomplete: a message comes whole, nothing more will arrive
+            return roster.take(data, name, task, into, self._exchange.nodes.get(node, ""))
+        except Incomplete as error:  # a message comes whole: nothing more will arrive
             return roster.refuse(name, str(error))
-
-    def _check(self, data: bytes, node: int, task: Task) -> None:
-        """What only the network knows: the size before anything is read, and who is registered under the node's key."""
-        check_size(data, task.limit)
-        client, registered = Header.from_json(Container.unpack(data).header).client, self._exchange.nodes.get(node)
-        if registered and client != registered:
-            raise InputError(f"the node is registered as '{registered}', but its file is in the name of '{client}'")
 
     def _name(self, node: int) -> str:
         known = self._exchange.nodes.get(node) or self._names.get(node)
@@ -90,4 +76,4 @@ class GridInbox:
 
 def _said(words: object) -> str:
     """A node's own words, as far as they are worth reading."""
-    return printable(words or "")[:MOST_WORDS]
+    return printable(words or "", MOST)

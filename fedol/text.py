@@ -1,0 +1,63 @@
+"""Strangers' text, made safe to show: on a terminal, on a page, in Markdown, in a cell of a table.
+
+File names, reasons, privacy notes, class names and task ids come from files that anybody can write. Whatever shows
+them goes through ``shown``, which knows what each medium would obey.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Literal
+
+from fedol.errors import InputError
+
+MOST = 300  # characters of a reason or a note: enough for a sentence, too little to hide one in
+Medium = Literal["terminal", "html", "markdown", "cell"]
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
+_MARKDOWN = re.compile(r"[\\`*_\[\]!~|#]|(?<=www)\.|:(?=//)")  # the last two: bare addresses become links, too
+_FORMULA = ("=", "+", "-", "@")  # what a spreadsheet computes instead of showing
+
+
+def printable(words: object, most: int | None = None) -> str:
+    """Somebody's words on one line of at most ``most`` characters.
+
+    White space becomes a space. What cannot be printed, such as an escape byte, half of a surrogate pair or a mark
+    that turns the writing round, becomes its name (``\\x1b``): it commands nothing, and it is not hidden either.
+    """
+    line = "".join(map(_letter, str(words)))
+    return line if most is None or len(line) <= most else f"{line[: most - 1]}…"
+
+
+def shown(words: object, medium: Medium = "terminal") -> str:
+    """Somebody's words as a medium shows them, so that it obeys none of them."""
+    line = printable(words)
+    if medium == "html":
+        return html.escape(line)
+    if medium == "markdown":
+        return _MARKDOWN.sub(r"\\\g<0>", line).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    if medium == "cell" and line.lstrip().startswith(_FORMULA):
+        return f"'{line}"
+    return line
+
+
+def is_text(words: str) -> bool:
+    """Whether words can be written at all: half of a surrogate pair, as in a file name of wild bytes, cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in words)
+
+
+def check_name(client: str) -> str:
+    """The name of a client as it is, or an error. It becomes a file name."""
+    if not _PLAIN.fullmatch(client):
+        raise InputError(
+            f"A client cannot be named {client[:80]!r}: use 1 to 64 letters, digits, spaces, dots, hyphens and "
+            "underscores, with a letter or digit at both ends."
+        )
+    return client
+
+
+def _letter(letter: str) -> str:
+    if letter.isprintable():
+        return letter
+    return " " if letter.isspace() else letter.encode("unicode_escape").decode()

@@ -12,6 +12,12 @@ from typing import Any
 
 from fedol.errors import FedolError, InputError
 
+# Points of the curve whose order divides 8, by their y (as in libsodium). Under such a key anybody can make a signature
+# of any message, without a private key. A y beyond the prime would be a second way to write one of them.
+PRIME = 2**255 - 19
+_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+SMALL_ORDER = {0, 1, PRIME - 1, _ORDER_8, PRIME - _ORDER_8}
+
 
 def _ed25519() -> Any:
     try:
@@ -23,7 +29,7 @@ def _ed25519() -> Any:
 
 def new_key(path: Path) -> str:
     """Write a new private key, readable by its owner alone, and return the public key."""
-    # The one use of the system's randomness in FedOL: a key that a seed could give back would be no key.
+    # From the system's randomness: a key that a seed could give back would be no key.
     key = _ed25519().Ed25519PrivateKey.generate()
     try:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -65,8 +71,16 @@ def verify(public: str, signature: str, message: bytes) -> bool:
     return True
 
 
+def check_installed() -> None:
+    """One clear sentence where signatures cannot be checked here."""
+    _ed25519()
+
+
 def check_public_key(key: str) -> str:
     """The key as it is, or an error."""
     if len(key) != 64 or not all(digit in "0123456789abcdef" for digit in key):
         raise InputError(f"'{key[:80]}' is no public key: that is 64 hexadecimal digits, as 'fedol keys new' prints.")
+    y = int.from_bytes(bytes.fromhex(key), "little") & ((1 << 255) - 1)  # the top bit is the sign of x
+    if y >= PRIME or y in SMALL_ORDER:
+        raise InputError(f"'{key}' is a public key under which anybody can sign; ask its owner for another.")
     return key

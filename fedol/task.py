@@ -31,7 +31,11 @@ NO_TASK = TaskRef("", "", "")
 
 @dataclass(frozen=True)
 class Task:
-    """A federation's common ground. Its id changes with its name and any image, class name, or their order."""
+    """A federation's common ground.
+
+    Its id changes with its name, any image or class name, their order, the clients' keys and the nonce. A signature
+    covers the id, so a file that was signed for one federation is of no use in another, whatever the two share.
+    """
 
     classes: tuple[str, ...]
     samples: int
@@ -40,6 +44,7 @@ class Task:
     codecs: tuple[str, ...] = ()  # the accepted ones; empty: any
     max_bytes: int = 0  # of one knowledge file; 0: what float32 needs
     clients: Mapping[str, str | None] = field(default_factory=dict)  # the admitted ones, with their keys; empty: anyone
+    nonce: str = ""  # drawn anew for each federation between organisations; a simulation has none, so that it repeats
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
@@ -47,7 +52,7 @@ class Task:
         if "" in self.classes:
             place = self.classes.index("") + 1
             raise InputError(f"Class {place} of {len(self.classes)} has no name; name it or leave it out.")
-        for name in (self.name, *self.classes):
+        for name in (self.name, self.nonce, *self.classes):
             if not is_text(name):
                 raise InputError(f"The name '{printable(name, 80)}' in a task is not text; write it in UTF-8.")
         if self.samples < 1:
@@ -69,7 +74,9 @@ class Task:
     @property
     def id(self) -> str:
         """A short name for the agreement itself."""
-        return _hash([self.name, self.classes, self.samples, self.fingerprint])
+        keys = sorted((client, key) for client, key in self.clients.items() if key is not None)
+        fresh = [self.nonce, keys] if self.nonce or keys else []
+        return _hash([self.name, self.classes, self.samples, self.fingerprint, *fresh])
 
     @property
     def ref(self) -> TaskRef:

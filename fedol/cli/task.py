@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -60,7 +62,8 @@ def new(
         clients[who] = check_public_key(key) if keyed else None
     base = Task.of(images, class_names(classes), folder.resolve().name if name is None else name)
     accepted = tuple(codec.strip() for codec in codecs.split(",") if codec.strip())
-    task = Task(base.classes, base.samples, base.fingerprint, base.name, accepted, max_bytes, clients)
+    # Not from a seed: a federation that is repeated must not take what was signed for the last one.
+    task = replace(base, codecs=accepted, max_bytes=max_bytes, clients=clients, nonce=secrets.token_hex(8))
     TaskFolder.create(folder, task, None if only_fingerprint else images)
     if as_json:
         print(json.dumps({"folder": str(folder), "id": task.id, "name": task.name, "samples": task.samples}))

@@ -17,7 +17,8 @@ from fedol.files import intact, read_json, write_atomically, write_json
 from fedol.signing import check_public_key
 from fedol.task import Task
 
-SCHEMA = 1
+SCHEMA = 2
+UNSIGNED = 1  # the schema before: its id covered neither keys nor a nonce, so it is read only where nothing is signed
 FRESH = "get a fresh copy"
 Pixels = npt.NDArray[np.uint8]
 
@@ -76,11 +77,16 @@ class TaskFolder:
 def read_task(values: Any, where: Path) -> Task:
     """A task from the values in a ``task.json``."""
     with intact(where, FRESH):
-        if values["schema"] != SCHEMA:
-            raise FedolError(f"{where} has the schema {values['schema']}, but this version reads {SCHEMA}.")
-        for key in values["clients"].values():
-            if key is not None:
-                check_public_key(key)
+        schema, keys = values["schema"], [key for key in values["clients"].values() if key is not None]
+        if schema == UNSIGNED and keys:
+            raise FedolError(
+                f"{where} was made by an earlier version, whose signed files could be used again elsewhere; make the "
+                "task again."
+            )
+        if schema not in (SCHEMA, UNSIGNED):
+            raise FedolError(f"{where} has the schema {schema}, but this version reads {SCHEMA}.")
+        for key in keys:
+            check_public_key(key)
         task = Task(
             classes=tuple(values["classes"]),
             samples=int(values["samples"]),
@@ -89,6 +95,7 @@ def read_task(values: Any, where: Path) -> Task:
             codecs=tuple(values["codecs"]),
             max_bytes=int(values["max_bytes"]),
             clients=dict(values["clients"]),
+            nonce=str(values.get("nonce", "")),
         )
         if task.id != values["id"]:
             raise InputError("its id does not fit its content")
@@ -104,4 +111,5 @@ def _plain(task: Task) -> dict[str, Any]:
         "codecs": list(task.codecs),
         "max_bytes": task.max_bytes,
         "clients": dict(task.clients),
+        "nonce": task.nonce,
     }

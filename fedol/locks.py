@@ -1,7 +1,9 @@
-"""Files that one process at a time may hold."""
+"""Folders in which one process at a time may work."""
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -11,14 +13,56 @@ class Taken(Exception):
     """Another process holds it."""
 
 
-def hold(place: Path) -> FileLock | None:
-    """Hold this file until the lock is released or forgotten; None on a file system without locks."""
+class Held:
+    """A lock, until it is released or forgotten.
+
+    It is on a file, which every system can, and on the file's folder, where the system can: somebody who takes the
+    file for a leftover may delete it, and a second process would lock a new one.
+    """
+
+    def __init__(self, file: FileLock, folder: int | None) -> None:
+        self._file, self._folder = file, folder
+
+    def release(self) -> None:
+        """Let others in."""
+        self._file.release()
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
+
+    def __del__(self) -> None:
+        with suppress(OSError):
+            self.release()
+
+
+def hold(place: Path) -> Held | None:
+    """Hold this file and its folder; None on a file system without locks."""
     lock = FileLock(place, timeout=0)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        folder = _hold_folder(place.parent)
+        held = Held(lock, folder)
         lock.acquire()
-    except Timeout:
+    except (Timeout, BlockingIOError):
         raise Taken from None
     except (OSError, NotImplementedError):
         return None  # one without room says so at the first write
-    return lock
+    return held
+
+
+def _hold_folder(path: Path) -> int | None:
+    """A descriptor that holds a lock on the folder itself; None where that is not possible."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where a file that is held cannot be deleted
+        return None
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(folder)
+        raise
+    except OSError:  # some network file systems lock files only
+        os.close(folder)
+        return None
+    return folder

@@ -28,13 +28,11 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from filelock import FileLock
-
 from fedol.config import Settings
 from fedol.epochfile import EpochFile
 from fedol.errors import FedolError
 from fedol.files import TEMPORARY, intact, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
-from fedol.locks import Taken, hold
+from fedol.locks import Held, Taken, hold
 from fedol.methods import Targets
 from fedol.models import ModelSpec
 from fedol.server import ServerModel, load
@@ -43,7 +41,7 @@ from fedol.training import Snapshot
 SCHEMA = 1
 METRICS, LOCK = "metrics.jsonl", "run.lock"
 AGAIN = "choose another --out or remove the file"  # what helps where a file is damaged that would be made again
-_HELD: WeakValueDictionary[Path, FileLock] = WeakValueDictionary()  # by this process; one may open a run twice
+_HELD: WeakValueDictionary[Path, Held] = WeakValueDictionary()  # by this process; one may open a run twice
 
 
 class RunFolder:
@@ -53,7 +51,7 @@ class RunFolder:
         self.path = path
         self._server_model = server_model
         self._every_epoch = every_epoch
-        self._lock: FileLock | None = None  # released with the last object that holds it
+        self._lock: Held | None = None  # released with the last object that holds it
 
     @classmethod
     def open(cls, path: Path, config: Settings, every_epoch: bool = False) -> RunFolder:
@@ -166,7 +164,7 @@ def _empty(path: Path) -> bool:
         raise FedolError(f"The run folder {path} cannot be read ({error.strerror}); choose another --out.") from None
 
 
-def _lock(path: Path) -> FileLock | None:
+def _lock(path: Path) -> Held | None:
     """Keep other processes out: two that train in one folder would take each other's unfinished files away."""
     place = path.resolve() / LOCK
     lock = _HELD.get(place)

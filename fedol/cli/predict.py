@@ -27,6 +27,7 @@ def predict(
     from fedol.data.unlabelled import load_images
     from fedol.report.progress import LiveProgress
     from fedol.server import load
+    from fedol.text import shown
     from fedol.watching import watched
 
     model = load(run)
@@ -42,4 +43,5 @@ def predict(
         print(json.dumps(found, indent=1))
         return
     for line in found:
-        print(f"{line['image']}\t{line['class']}\t{line['probability']:.4f}")
+        image, name = (shown(line[key], "cell") for key in ("image", "class"))
+        print(f"{image}\t{name}\t{line['probability']:.4f}")

@@ -9,6 +9,7 @@ from typing import Any
 
 from fedol.experiments import curves, records
 from fedol.methods import title
+from fedol.text import shown
 from fedol.training import Recipe
 
 BESIDE = ("paper", "difference")  # columns that belong to the one before them
@@ -28,9 +29,9 @@ class Sheet:
 
     def markdown(self) -> str:
         """As Markdown."""
-        lines = [f"### {self.title}", "", "| " + " | ".join(self.columns) + " |"]
+        lines = [f"### {self.title}", "", _line(self.columns)]
         lines.append("|" + "|".join(["---", *["---:"] * (len(self.columns) - 1)]) + "|")
-        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
+        lines += map(_line, self.rows)
         return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
 
     def csv(self) -> str:
@@ -38,8 +39,16 @@ class Sheet:
         text, names = io.StringIO(), dict.fromkeys(name for record in self.records for name in record)
         writer = csv.DictWriter(text, list(names), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(self.records)
+        writer.writerows(
+            {key: shown(value, "cell") if isinstance(value, str) else value for key, value in record.items()}
+            for record in self.records
+        )
         return text.getvalue()
+
+
+def _line(cells: list[str]) -> str:
+    """A line of a Markdown table."""
+    return f"| {' | '.join(shown(cell, 'markdown') for cell in cells)} |"
 
 
 def over_fedol(table: dict[str, Any], number: int) -> Sheet:

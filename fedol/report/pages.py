@@ -13,6 +13,7 @@ from fedol import __version__
 from fedol.errors import FedolError
 from fedol.files import intact, write_atomically
 from fedol.report.tables import percent, size
+from fedol.text import shown
 
 
 def write_report(folder: Path) -> Path:
@@ -42,6 +43,7 @@ def render(template: str, view: dict[str, Any]) -> str:
         loader=PackageLoader("fedol.report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_one_line,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -51,6 +53,11 @@ def render(template: str, view: dict[str, Any]) -> str:
         return environment.get_template(template).render(view)
     except UndefinedError as error:  # to the template what a KeyError is to everyone else
         raise LookupError(str(error)) from None
+
+
+def _one_line(value: Any) -> Any:
+    """A stranger's text as it may stand on a page; what our own charts made stays as it is."""
+    return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _inline(name: str) -> Markup:

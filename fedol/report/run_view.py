@@ -17,6 +17,7 @@ from fedol.report.suspicion import attention
 from fedol.report.tables import count, size
 from fedol.robust.defence import NONE, hearing_everyone
 from fedol.runs import read_metrics, read_summary
+from fedol.text import shown
 
 WORST = 8  # classes whose confusions are shown
 
@@ -28,7 +29,7 @@ def run_view(folder: Path) -> dict[str, Any]:
     data = _optional(folder / "data.json")
     task = summary.get("task")  # of a served run; a simulated one has its data instead
     named = task or data
-    classes = named["classes"] if named else None
+    classes = [shown(name) for name in named["classes"]] if named else None  # the evidence's script shows them, too
     return {
         "screened": bool(summary.get("screening")),
         "name": (task["name"] or task["id"])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import html
 import re
+import sys
+from io import TextIOWrapper
 from typing import Literal
 
 from fedol.errors import InputError
@@ -40,6 +42,13 @@ def shown(words: object, medium: Medium = "terminal") -> str:
     if medium == "cell" and line.lstrip().startswith(_FORMULA):
         return f"'{line}"
     return line
+
+
+def forgiving() -> None:
+    """Print what the terminal's encoding lacks as its name: a missing ε must not end a command after its training."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # not where somebody has put something else in its place
+            stream.reconfigure(errors="backslashreplace")
 
 
 def is_text(words: str) -> bool:

@@ -19,13 +19,14 @@ from fedol.cli.distill import distill
 from fedol.cli.doctor import doctor
 from fedol.cli.export import export
 from fedol.cli.inspect import inspect
+from fedol.cli.interrupts import patient
 from fedol.cli.partition import partition
 from fedol.cli.predict import predict
 from fedol.cli.report import report
 from fedol.cli.run import run
 from fedol.cli.serve import serve
 from fedol.errors import FedolError, cause
-from fedol.text import printable
+from fedol.text import forgiving, printable
 
 CONTINUE = ("run", "serve", "distill", "bench", "client fit")  # what they compute is kept stage by stage
 
@@ -94,8 +95,10 @@ def _refuse(sentence: str) -> NoReturn:
 
 def main() -> None:
     """Entry point: an error that a user can mend is one sentence and exit code 2, never a traceback."""
+    forgiving()
     try:
-        _command()
+        with patient():
+            _command()
     except FedolError as error:
         _refuse(str(error))
     except OSError as error:

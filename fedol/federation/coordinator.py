@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import torch
 
+from fedol import signing
 from fedol.container import read_bounded
 from fedol.data import Images
 from fedol.data.split import channel_statistics
@@ -66,6 +67,8 @@ class Coordinator:
         self, folder: TaskFolder, config: ServerConfig, out: Path, public: Path | None = None, start: Path | None = None
     ) -> None:
         self.task, self.config = folder.task, config
+        if any(folder.task.clients.values()):
+            signing.check_installed()  # now, not at the first arrival
         self.device = resolve_device(config.device)
         self.public = folder.public(public)
         mean, std = channel_statistics(self.public)  # the server sees no private image: the public ones must do

@@ -24,6 +24,7 @@ from fedol.federation.flower.inbox import GridInbox
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 from fedol.report.roster import RosterView
+from fedol.text import forgiving
 from fedol.times import seconds
 
 APART = ("task", "out", "clients", "quorum", "deadline", "public", "test")
@@ -35,6 +36,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """One federation, from the first look at the nodes to the report."""
+    forgiving()
     federate(grid, dict(context.run_config))
 
 

@@ -60,7 +60,8 @@ def test_killed_again_and_again(federation: Federation, whole: bytes, tmp_path: 
     """Each start is killed a little further into its work; the last one ends with the same bytes.
 
     A start writes configuration (the first one), task, roster, then each client's copy, the roster again, epochs,
-    votes and iterations: so these moments lie in the validation, within an iteration, between two, and in the writing of the result.
+    votes and iterations: so these moments lie in the validation, within an iteration, between two, and in the writing
+    of the result.
     """
     inbox, out = federation.inbox(tmp_path / "inbox", "alice", "bob", "carol"), tmp_path / "run"
     command = serve(federation, inbox, out)

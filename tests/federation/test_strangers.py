@@ -1,0 +1,170 @@
+"""What strangers put into an inbox: no file of theirs stops the server, fills its disk or delays its start."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_federation import SMALL, Federation, fedol
+
+from fedol import Knowledge
+from fedol.container import Container
+from fedol.errors import FedolError
+from fedol.federation import coordinator as coordination
+from fedol.federation.coordinator import Coordinator
+from fedol.federation.inbox import UNSEEN, Inbox
+from fedol.federation.roster import MOST_REFUSED, Roster
+from fedol.federation.settings import ServerConfig
+from fedol.federation.taskfolder import TaskFolder
+
+HALF = "\ud800"  # half of a surrogate pair: JSON can say it, no encoding can
+
+
+def server(federation: Federation, out: Path) -> Coordinator:
+    config = ServerConfig(federation.task.id, server_model="mlp", iterations=1, epochs=1, batch_size=16, device="cpu")
+    return Coordinator(TaskFolder.open(federation.task_dir), config, out)
+
+
+def hostile(federation: Federation) -> dict[str, bytes]:
+    """Files whose headers say what cannot be written down."""
+    good = Container.unpack(federation.file("alice").read_bytes())
+    task = good.header["task"]
+    changes: dict[str, dict[str, Any]] = {
+        "schema": {"schema": HALF},
+        "codec": {"codec": f"{HALF}\x1b[2J"},
+        "task": {"task": {**task, "id": HALF * 500}},
+        "client": {"client": HALF},
+        "signature": {"signature": HALF},
+        "privacy": {"client": "eve", "privacy": {"epsilon": 1.0, "delta": 0.0, "covers": f"{HALF}\x1b[2J\n<b>"}},
+    }
+    files = {name: Container({**good.header, **change}, good.body).pack() for name, change in changes.items()}
+    inner = json.dumps({**good.header, "schema": "here"}).replace("here", HALF)  # unescaped, in the entry's own text
+    head = json.dumps({"__metadata__": {"fedol": inner}, "body": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})
+    return {**files, "raw": len(head).to_bytes(8, "little") + head.encode()}
+
+
+def fill(inbox: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        (inbox / f"{name}.fedol").write_bytes(data)
+
+
+def check_reasons(refused: dict[str, str]) -> None:
+    for name, reason in refused.items():
+        assert name.isprintable() and reason.isprintable() and 0 < len(reason) <= 300, (name, reason)
+
+
+def test_serve_goes_on_with_the_honest_ones(federation: Federation, tmp_path: Path) -> None:
+    inbox = federation.inbox(tmp_path / "inbox", "alice", "bob")
+    fill(inbox, hostile(federation))
+    (inbox / os.fsdecode(b"wild\xff.fedol")).write_bytes(federation.file("carol").read_bytes())
+    run = server(federation, tmp_path / "run")
+    roster = run.watch(Inbox(inbox), 3, 60.0)
+    assert list(roster.clients) == ["alice", "bob", "eve"]  # a privacy note is shown, not obeyed, and refuses nobody
+    assert set(roster.refused) >= {"schema.fedol", "codec.fedol", "task.fedol", "client.fedol", "raw.fedol"}
+    assert "not UTF-8" in roster.refused[r"wild\udcff.fedol"]
+    check_reasons(roster.refused)
+    summary = run.run()
+    check_reasons({entry["file"]: entry["reason"] for entry in summary["refused"]})
+    again = server(federation, tmp_path / "run")  # a restart reads what was written
+    assert again.roster == roster and again.run() == summary
+
+
+def test_distill_and_its_repetition(federation: Federation, tmp_path: Path) -> None:
+    fill(tmp_path, hostile(federation))
+    wild = tmp_path / os.fsdecode(b"wild\xff.fedol")
+    wild.write_bytes(federation.file("carol").read_bytes())
+    files = [federation.file("alice"), federation.file("bob"), wild, tmp_path / "task.fedol", tmp_path / "codec.fedol"]
+    command = ["distill", federation.task_dir, *files, "--out", tmp_path / "run", "--json", *SMALL]
+    for _ in range(2):
+        done = fedol(*command)
+        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+        summary = json.loads(done.stdout)
+        assert [client["client"] for client in summary["clients"]] == ["alice", "bob"]
+        assert len(summary["refused"]) == 3
+
+
+def test_an_error_nobody_foresaw_refuses_that_file(
+    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decoder is sound as far as we know; should it not be, one file shows it and the others go on."""
+    inbox, real = federation.inbox(tmp_path / "inbox", "alice", "bob"), Knowledge.decode
+
+    def fragile(data: bytes, task: Any) -> Any:
+        found = real(data, task)
+        if found[0].client == "alice":
+            raise ZeroDivisionError(f"as never before {HALF}")
+        return found
+
+    monkeypatch.setattr(Knowledge, "decode", fragile)
+    roster = server(federation, tmp_path / "run").watch(Inbox(inbox), 1, 60.0)
+    assert list(roster.clients) == ["bob"]
+    assert roster.refused["alice.fedol"].startswith("it cannot be read (ZeroDivisionError: as never before")
+    check_reasons(roster.refused)
+
+
+def test_junk_costs_one_roster(federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox = federation.inbox(tmp_path / "inbox", "bob")
+    fill(inbox, {f"junk{number}": b"\0" * 50 for number in range(2 * MOST_REFUSED)})
+    run, written, real = server(federation, tmp_path / "run"), [], Roster.write
+
+    def counted(roster: Roster, path: Path) -> None:
+        real(roster, path)
+        written.append(path.stat().st_size)
+
+    monkeypatch.setattr(Roster, "write", counted)
+    roster = run.watch(Inbox(inbox), 1, 60.0)
+    assert list(roster.clients) == ["bob"] and len(written) == 2  # after the look, and when it closes
+    assert len(roster.refused) == MOST_REFUSED and roster.unnamed == MOST_REFUSED
+    assert run.run()["refused"][-1]["file"] == f"{MOST_REFUSED} more"
+
+
+def test_a_flood_does_not_delay_the_start(
+    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quorum and deadline count within a look: then it ends after a last while, here none."""
+    monkeypatch.setattr(coordination, "LAST_LOOK", -1.0)
+    inbox = federation.inbox(tmp_path / "inbox", "alice")
+    fill(inbox, {f"junk{number}": b"\0" * 50 for number in range(20)})
+    roster = server(federation, tmp_path / "quorum").watch(Inbox(inbox), 1, None)
+    assert roster.closed == "quorum" and list(roster.clients) == ["alice"]
+    assert list(roster.refused.values()).count(UNSEEN) == 19  # each is named, so nobody wonders
+    roster = server(federation, tmp_path / "deadline").watch(Inbox(inbox), None, 0.0)
+    assert roster.closed == "deadline" and list(roster.refused.values()).count(UNSEEN) == 19
+
+
+def test_nobody_in_names_a_few(federation: Federation, tmp_path: Path) -> None:
+    inbox = federation.inbox(tmp_path / "inbox")
+    fill(inbox, {f"junk{number:03d}": b"\0" * 50 for number in range(300)})
+    with pytest.raises(FedolError, match=r"junk004\.fedol.*; and 295 more\)") as error:
+        server(federation, tmp_path / "run").watch(Inbox(inbox), None, 0.0)
+    assert len(str(error.value)) < 1000
+
+
+def test_a_clock_that_is_set_back_delays_no_deadline(
+    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox, looks = federation.inbox(tmp_path / "inbox", "alice"), []
+    run = server(federation, tmp_path / "run")
+    monkeypatch.setattr(time, "time", lambda: run.roster.opened - 3600 * len(looks))
+
+    def looked(roster: Roster, arriving: dict[str, str]) -> None:
+        looks.append(roster)
+        assert len(looks) < 20, "it waits for a moment that never comes"
+
+    roster = run.watch(Inbox(inbox), None, 1.0, looked)
+    assert roster.closed == "deadline" and list(roster.clients) == ["alice"]
+
+
+def test_more_than_the_first_file_of_a_name(federation: Federation, tmp_path: Path) -> None:
+    """A name that only looks like another's takes nobody's place."""
+    inbox = federation.inbox(tmp_path / "inbox", "alice")
+    (inbox / "bob\x1b.fedol").write_bytes(federation.file("carol").read_bytes())
+    federation.inbox(inbox, "bob")
+    roster = server(federation, tmp_path / "run").watch(Inbox(inbox), 3, 60.0)
+    assert list(roster.clients) == ["alice", "bob", "carol"] and not roster.refused
+    assert np.all([Path(tmp_path / "run" / "clients" / f"{name}.fedol").exists() for name in roster.clients])

@@ -32,7 +32,7 @@ from fedol.federation.summary import federation_summary
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.testset import test_set
 from fedol.federation.uploads import knowledge_files
-from fedol.files import read_json, write_atomically, write_json
+from fedol.files import private_folder, read_json, write_atomically, write_json
 from fedol.provenance import provenance
 from fedol.report.modelcard import model_card
 from fedol.report.pages import write_report
@@ -79,6 +79,7 @@ class Coordinator:
         self.settings = config.distillation
         self.architecture.build()  # a model that cannot be built is an error now, not after the deadline
         self._start = start
+        private_folder(out)  # its votes, verdicts and pages tell about single clients
         self.folder = RunFolder.open(out, config, every_epoch=True)
         write_json(out / "task.json", {"id": self.task.id, "folder": str(folder.path.resolve())})
         self._roster_file = out / "roster.json"

@@ -29,7 +29,7 @@ from fedol.errors import FedolError, InputError, unknown
 from fedol.federation.client import client_fit
 from fedol.federation.predictors import predict_knowledge
 from fedol.federation.taskfolder import TaskFolder
-from fedol.files import write_atomically
+from fedol.files import private_folder, write_atomically
 from fedol.kinds import check_kinds
 from fedol.knowledge import Knowledge
 from fedol.training import Recipe
@@ -96,10 +96,11 @@ class Node:
         check_sender(self.client, codec, key, folder.task)
         kept = Path(self.cache).expanduser() / f"{task_id}-{self.digest()}.fedol"
         if not kept.exists():
+            private_folder(kept.parent)
             trained = kept.with_suffix(".safetensors")
             model = self._fit(folder, images.shape[1:], trained) if self.data else expanduser(self.model)
             knowledge = predict_knowledge(model, images, folder.task, self.client)
-            write_atomically(kept, knowledge.encode(codec, key))
+            write_atomically(kept, knowledge.encode(codec, key), private=True)
         return kept.read_bytes()
 
     def _fit(self, folder: TaskFolder, shape: tuple[int, ...], out: Path) -> str:

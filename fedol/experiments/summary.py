@@ -193,6 +193,7 @@ def _place(cell: Result) -> tuple[int, str, int, str, int]:
 
 
 def rank(partition: str) -> tuple[int, float, str]:
-    """The paper's order: Dirichlet before classes, the milder first."""
+    """The paper's order: Dirichlet before classes, the milder first; then the sites of the data and others' own."""
     kind, _, value = partition.partition(":")
-    return ["iid", "dirichlet", "classes"].index(kind), -float(value or 0), partition
+    known = ["iid", "dirichlet", "classes"]
+    return (known.index(kind), -float(value or 0), partition) if kind in known else (len(known), 0.0, partition)

@@ -1,18 +1,7 @@
 """Partitions: which private sample goes to which client. What one is, the registry of their names, and the deal.
 
-A partition names the client of every sample, so every sample is used exactly once. Yours is a subclass:
-
-    @register
-    @dataclass(frozen=True)
-    class Growing(Partition):
-        name = "growing"
-        power: float
-
-        def owners(self, pool, rng):
-            shares = np.arange(1, pool.clients + 1) ** self.power
-            return rng.choice(pool.clients, size=len(pool.labels), p=shares / shares.sum())
-
-and ``growing:0.5`` is then a partition like the built-in ones.
+A partition names the client of every sample, so every sample is used exactly once. FedOL's own are in ``schemes``;
+yours is a subclass under ``@register``, and docs/own-data.md has an example.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ import pytest
 import fedol
 from fedol.cli import main
 from fedol.config import configure
-from fedol.data import PARTITIONS, Dataset, Iid, load, split
-from fedol.data.partitions import parse
+from fedol.data import Dataset, load, split
 from fedol.experiments.cells import Cell
 from fedol.models.lookup import from_file
 
@@ -148,8 +147,3 @@ def test_a_run_on_sites(tiny: dict[str, Any], tmp_path: Path) -> None:
     groups = split(Dataset.from_arrays(**arrays), 60, 0).private.groups
     assert groups is not None
     assert [sum(row) for row in data["samples_per_client_and_class"]] == [int((groups == site).sum()) for site in SITES]
-
-
-def test_the_names_are_still_ours_afterwards() -> None:
-    """The fixture forgets what these tests register."""
-    assert "growing" not in PARTITIONS and parse("iid") == Iid()

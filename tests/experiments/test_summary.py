@@ -57,7 +57,7 @@ def test_partitions_of_others_come_after_the_papers():
     names = ["growing:x@123456789abc", "classes:20", "sites", "dirichlet:0.05", "iid", "dirichlet:1"]
     (table,) = summary.tables([result("feddf", 0.1, partition=name, server_epochs=50) for name in names])
     ours = ["iid", "dirichlet:1", "dirichlet:0.05", "classes:20"]
-    assert table["partitions"] == [*ours, "growing:x@123456789abc", "sites"]
+    assert table["partitions"] == [*ours, "sites", "growing:x@123456789abc"]
 
 
 def sheet(cells):

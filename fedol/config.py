@@ -13,6 +13,8 @@ from typing import Any
 
 from fedol import methods
 from fedol.codecs import DEFAULT, find
+from fedol.data.partitions import Partition
+from fedol.data.partitions import canonical as partition_name
 from fedol.errors import InputError, unknown
 from fedol.kinds import check_kinds
 from fedol.methods import CONTROLS, LOCAL, PARAMETER_METHODS, Distillation
@@ -101,6 +103,8 @@ class RunConfig(Settings):
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        if isinstance(self.partition, Partition):
+            object.__setattr__(self, "partition", partition_name(self.partition))
         super().__post_init__()
         object.__setattr__(self, "client_models", tuple(_names(self.client_models)))
         object.__setattr__(self, "defence", canonical(self.defence))

@@ -12,7 +12,9 @@ Dataset = Annotated[
 ]
 DataDir = Annotated[str | None, typer.Option(help="Where the dataset's files are.")]
 Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
-Partition = Annotated[str | None, typer.Option(help="dirichlet:ALPHA, classes:PER_CLIENT or iid.")]
+Partition = Annotated[
+    str | None, typer.Option(help="dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data.")
+]
 Public = Annotated[int | None, typer.Option(help="Number of unlabeled public samples.")]
 Seed = Annotated[int | None, typer.Option(help="All randomness comes from this one number.")]
 Preset = Annotated[str | None, typer.Option(help="quick (the default), paper or best.")]

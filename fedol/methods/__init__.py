@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import traceback
 from collections.abc import Iterable
@@ -21,6 +20,7 @@ from fedol.methods.mine import mine, mine_hard
 from fedol.methods.mixture import mixture
 from fedol.methods.pooled import pooled, pooled_free, pooled_uniform
 from fedol.methods.teacher import Clients, Distillation, Method, Targets, Teacher, everywhere
+from fedol.provenance import code_digest
 
 __all__ = [
     "CEILING",
@@ -125,14 +125,7 @@ def title(name: str) -> str:
 
 def digest(name: str) -> str | None:
     """Of the file of a method of yours, which may change; None of FedOL's own, and where there is no file."""
-    method = METHODS.get(name)
-    if method is None or (getattr(method, "__module__", None) or "").startswith("fedol."):
-        return None
-    try:
-        file = Path(inspect.getfile(method))
-    except TypeError:  # of an object that is no function and no class
-        return None
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:12] if file.is_file() else None
+    return code_digest(METHODS.get(name))
 
 
 def trainings(name: str, iterations: int) -> int:

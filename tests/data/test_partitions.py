@@ -1,11 +1,18 @@
+"""Partitions: every sample once, the schemes' promises, the published ones bit for bit, sites, and schemes of yours."""
+
 from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedol.data import partition
+from fedol.config import RunConfig
+from fedol.data import PARTITIONS, ClassesPerClient, Dirichlet, Iid, Partition, Sites, load, partition, register, split
+from fedol.data.partitions import canonical, parse
 from fedol.errors import InputError
 
 
@@ -195,3 +202,176 @@ def test_classes_that_starve_a_client_are_refused():
     labels = np.array([0] * 100 + [1] * 3)
     with pytest.raises(InputError, match=r"leaves a client with 3 samples \(minimum 10\); use more classes per client"):
         partition(labels, "classes:1", 2, 0, 2)
+
+
+# What the one function made that these classes replaced: SHA-256 of each share's length and positions.
+PUBLISHED = [
+    ("digits", "iid", 0, "e869134601dd5a21"),
+    ("digits", "iid", 1, "b5e937528b4cf83d"),
+    ("digits", "iid", 2, "3cd935f890655efb"),
+    ("digits", "dirichlet:0.3", 0, "5d34eaf4f5e4866d"),
+    ("digits", "dirichlet:0.3", 1, "6c5ad82554547eea"),
+    ("digits", "dirichlet:0.3", 2, "d5c3c3a2110ff698"),
+    ("digits", "dirichlet:1.0", 0, "5f79fe110b033692"),
+    ("digits", "dirichlet:1.0", 1, "e4f34a8cc247edc6"),
+    ("digits", "dirichlet:1.0", 2, "b7e49e324b2ad350"),
+    ("digits", "classes:3", 0, "17546c4c89652057"),
+    ("digits", "classes:3", 1, "881b9626639715a1"),
+    ("digits", "classes:3", 2, "b23edca2527c67c8"),
+    ("synthetic", "iid", 0, "afd7563a64877d12"),
+    ("synthetic", "iid", 1, "661744094a16abef"),
+    ("synthetic", "iid", 2, "4715153f38ab721c"),
+    ("synthetic", "dirichlet:1", 0, "c7916084a31af5d8"),
+    ("synthetic", "dirichlet:1", 1, "1e57230e59e0ff3d"),
+    ("synthetic", "dirichlet:1", 2, "d50dcce1d53dcc87"),
+    ("synthetic", "dirichlet:0.05", 0, "0b1e837f118d7c02"),
+    ("synthetic", "dirichlet:0.05", 1, "2c4c44a4d3f742d6"),
+    ("synthetic", "dirichlet:0.05", 2, "d9c8a6ddf489b591"),
+    ("synthetic", "classes:30", 0, "f1534047f70f0ae9"),
+    ("synthetic", "classes:30", 1, "a7f5ad61ebd86b64"),
+    ("synthetic", "classes:30", 2, "06abd53cde7fa2a8"),
+    ("synthetic", "classes:20", 0, "acb17c9085f14338"),
+    ("synthetic", "classes:20", 1, "45af80d5bae5788a"),
+    ("synthetic", "classes:20", 2, "dd9d04aa5c6aceaa"),
+]
+
+
+@pytest.mark.parametrize(("labels", "spec", "seed", "digest"), PUBLISHED)
+def test_published_partitions_are_dealt_bit_for_bit(labels, spec, seed, digest):
+    if labels == "digits":
+        y, classes = split(load("digits"), 400, 0).private.y, 10
+    else:
+        y, classes = np.random.default_rng(0).permutation(np.repeat(np.arange(100), 450)), 100
+    found = hashlib.sha256()
+    for part in partition(y, spec, 10, seed, classes):
+        found.update(len(part).to_bytes(8, "little") + part.astype("<i8").tobytes())
+    assert found.hexdigest()[:16] == digest
+
+
+@pytest.mark.parametrize(
+    ("spec", "scheme", "spelled"),
+    [
+        ("iid", Iid(), "iid"),
+        ("sites", Sites(), "sites"),
+        ("dirichlet:0.050", Dirichlet(0.05), "dirichlet:0.05"),
+        ("dirichlet:1.0", Dirichlet(1), "dirichlet:1"),
+        ("classes:020", ClassesPerClient(20), "classes:20"),
+    ],
+)
+def test_a_specification_is_a_partition_and_back(spec, scheme, spelled):
+    assert parse(spec) == scheme and str(scheme) == canonical(spec) == canonical(scheme) == spelled
+    labels = uniform(900, 30)
+    groups = np.arange(900) % 3
+    assert same(partition(labels, spec, 3, 0, 30, groups=groups), partition(labels, scheme, 3, 0, 30, groups=groups))
+
+
+@pytest.mark.parametrize("wrong", [0, -1.5, "x", None, float("inf")])
+def test_a_partition_made_in_python_is_checked_as_its_name_is(wrong):
+    with pytest.raises(InputError, match=f"alpha of 'dirichlet:{wrong}' must be a number above 0, as in 'dirichlet:0"):
+        Dirichlet(wrong)
+    with pytest.raises(InputError, match=r"classes per client of .* whole number above 0, as in 'classes:20'"):
+        ClassesPerClient(wrong)
+
+
+def test_each_client_is_a_site_in_sorted_order():
+    rng = np.random.default_rng(0)
+    names = np.array(["north", "east", "west"])[rng.integers(0, 3, 120)]
+    parts = partition(uniform(120, 4), "sites", 3, 0, 4, groups=names)
+    assert [set(names[part]) for part in parts] == [{"east"}, {"north"}, {"west"}]
+    assert_exact_cover(parts, 120, 10)
+    assert same(parts, partition(uniform(120, 4), "sites", 3, 1, 4, groups=names))
+    numbers = np.array([10, 9, 2])[rng.integers(0, 3, 120)]  # sorted as numbers, not as text
+    parts = partition(uniform(120, 4), "sites", 3, 0, 4, groups=numbers)
+    assert [set(numbers[part]) for part in parts] == [{2}, {9}, {10}]
+
+
+@pytest.mark.parametrize(
+    ("groups", "clients", "says"),
+    [
+        (None, 3, "'sites' needs the site of every training sample; save it as the array 'groups'"),
+        (["a"] * 60 + ["b"] * 60, 3, "come from 2 sites, each of which is a client, but clients is 3; use --clients 2"),
+        (["a"] * 60 + ["b"] * 51 + ["c"] * 9, 3, r"The site 'c' has 9 private samples \(minimum 10\); merge it"),
+        (["a"] * 119, 3, "groups must be a list of 120"),
+    ],
+)
+def test_sites_that_cannot_be_clients_are_refused(groups, clients, says):
+    with pytest.raises(InputError, match=says):
+        partition(uniform(120, 4), "sites", clients, 0, 4, groups=None if groups is None else np.array(groups))
+
+
+@dataclass(frozen=True)
+class Growing(Partition):
+    """Larger shares for later clients."""
+
+    name = "growing"
+    power: float
+
+    def owners(self, pool, rng):
+        shares = np.arange(1, pool.clients + 1) ** self.power
+        return rng.choice(pool.clients, size=len(pool.labels), p=shares / shares.sum())
+
+
+@pytest.mark.usefixtures("own_partitions")
+def test_a_partition_of_yours_is_one_like_the_others():
+    labels = uniform(600, 5)
+    with pytest.raises(InputError, match=r"Nothing finds the partition 'growing:2' .* write @register above"):
+        RunConfig(partition=Growing(2))
+    with pytest.raises(InputError, match="There is no partition 'growing:2'"):
+        partition(labels, "growing:2", 3, 0, 5)
+    assert register(Growing) is PARTITIONS["growing"] is Growing
+    parts = partition(labels, "growing:2.0", 3, 0, 5)
+    assert_exact_cover(parts, 600, 10)
+    assert len(parts[0]) < len(parts[1]) < len(parts[2])
+    assert same(parts, partition(labels, Growing(2), 3, 0, 5))
+    assert RunConfig(partition=Growing(2)) == RunConfig(partition="growing:2")
+    for spec, says in [
+        ("growing:-1", "The power of 'growing:-1' must be a number above 0, as in 'growing:2'"),
+        ("growin:3", "did you mean 'growing:3'"),
+        ("growing", "did you mean 'growing:2'"),
+        ("growing:30", r"growing:30 leaves a client with 0 samples \(minimum 10\); use fewer clients"),
+    ]:
+        with pytest.raises(InputError, match=says):
+            partition(labels, spec, 3, 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("owners", "says"),
+    [
+        (lambda pool: np.zeros(3, int), "must return the client of each of the 60 samples, integers in 0..1"),
+        (lambda pool: np.full(60, 2), "must return the client"),
+        (lambda pool: np.full(60, -1), "must return the client"),
+        (lambda pool: np.zeros(60), "must return the client"),
+        (lambda pool: 1 // 0, r"The partition 'wrong' failed: ZeroDivisionError"),
+    ],
+)
+def test_a_partition_of_yours_that_is_wrong_is_refused(owners, says):
+    @dataclass(frozen=True)
+    class Wrong(Partition):
+        name = "wrong"
+
+        def owners(self, pool, rng):
+            return owners(pool)
+
+    with pytest.raises(InputError, match=says):
+        partition(uniform(60, 3), Wrong(), 2, 0, 3)
+
+
+def test_a_partition_without_a_name_or_with_two_values_is_not_registered():
+    @dataclass(frozen=True)
+    class Nameless(Partition):
+        def owners(self, pool, rng):
+            return np.zeros(len(pool.labels), int)
+
+    @dataclass(frozen=True)
+    class Twice(Growing):
+        name = "twice"
+        more: int
+
+    @dataclass(frozen=True)
+    class Colon(Growing):
+        name = "a:b"
+
+    for scheme, says in [(Nameless, "needs a name"), (Colon, "needs a name"), (Twice, "Twice has 2 fields")]:
+        with pytest.raises(InputError, match=says):
+            register(scheme)
+    assert list(PARTITIONS) == ["iid", "dirichlet", "classes", "sites"]

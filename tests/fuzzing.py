@@ -14,6 +14,7 @@ import struct
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -161,12 +162,14 @@ def _scratch() -> str | None:
     return "/dev/shm" if Path("/dev/shm").is_dir() else None  # files that are synced to a disk would be the slow part
 
 
+@cache
 def _task() -> bytes:
     with tempfile.TemporaryDirectory() as scratch:
         TaskFolder.create(Path(scratch), TASK, None)
         return (Path(scratch) / "task.json").read_bytes()
 
 
+@cache
 def _model() -> bytes:
     shape = Architecture("mlp", TASK.classes, (1, 2, 2), 2, Normalisation((0.5,), (0.5,)))
     with tempfile.TemporaryDirectory() as scratch:

@@ -144,7 +144,7 @@ def test_hostile_answers_are_refused_and_the_others_go_on(
     federation: Federation, nodes: dict[int, dict[str, Any]], tmp_path: Path
 ) -> None:
     """The same bytes that a stranger can put into an inbox; none of them stops the server, nor its restart."""
-    sent = {number: data for number, data in enumerate(hostile(federation).values(), start=200)}
+    sent = dict(enumerate(hostile(federation).values(), start=200))
     grid = LocalGrid(app, {100: nodes[100], **{number: {} for number in sent}})
     for number, data in sent.items():
         values: dict[str, Any] = {"knowledge": data, "client": "\x1b[2Jeve"}

@@ -76,7 +76,16 @@ def intact(path: Path, advice: str) -> Iterator[None]:
     """Whatever goes wrong within means that this file is damaged: one error that names it and says what helps."""
     try:
         yield
-    except (OSError, SafetensorError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (
+        OSError,
+        SafetensorError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise FedolError(f"{path} is damaged ({cause(error)}); {advice}.") from None
 
 

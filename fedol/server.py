@@ -46,7 +46,11 @@ class Architecture:
     def from_header(cls, header: dict[str, Any], model: ModelSpec | None = None) -> Architecture:
         """What ``header`` gave; ``model`` replaces a name that cannot be imported here."""
         channels, height, width = header["shape"]
-        normalise = Normalisation(tuple(header["mean"]), tuple(header["std"]))
+        normalise = Normalisation(tuple(map(float, header["mean"])), tuple(map(float, header["std"])))
+        if not all(type(number) is int for number in (channels, height, width, header["width"])):
+            raise InputError("its shape and width are not whole numbers")
+        if not len(normalise.mean) == len(normalise.std) == channels:
+            raise InputError("it does not have one mean and one deviation per channel")
         spec = header["model"] if model is None else model
         return cls(spec, tuple(header["classes"]), (channels, height, width), header["width"], normalise)
 

@@ -83,7 +83,7 @@ class Coordinator:
         self.folder = RunFolder.open(out, config, every_epoch=True)
         write_json(out / "task.json", {"id": self.task.id, "folder": str(folder.path.resolve())})
         self._roster_file = out / "roster.json"
-        self.roster = Roster.read(self._roster_file, time.time())
+        self.roster = Roster.read(self._roster_file, time.time()).go_on()
         self.roster.write(self._roster_file)
 
     @property

@@ -124,6 +124,10 @@ class Roster:
         missing = {printable(name): printable(reason, MOST) for name, reason in clients.items()}
         return replace(self, refused={**self.refused, **missing})
 
+    def go_on(self) -> Roster:
+        """As a restarted server begins: while it is open every file is looked at, and counted, again."""
+        return self if self.closed else replace(self, unnamed=0)
+
     def close(self, reason: str) -> Roster:
         """Take no more files."""
         return replace(self, closed=reason)

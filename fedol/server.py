@@ -64,7 +64,8 @@ class Architecture:
                 raise InputError("the mean or the deviation of its pixels makes no sense")
         if min(std) <= 0:
             raise InputError("the deviation of its pixels is not above 0")
-        return cls(model, tuple(classes), (shape[0], shape[1], shape[2]), width, Normalisation(tuple(mean), tuple(std)))
+        normalise = Normalisation(tuple(map(float, mean)), tuple(map(float, std)))
+        return cls(model, tuple(classes), (shape[0], shape[1], shape[2]), width, normalise)
 
 
 @dataclass(eq=False)

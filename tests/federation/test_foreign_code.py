@@ -354,3 +354,11 @@ def test_a_model_that_takes_no_memory_at_first_is_whole_in_the_end(model: str, t
     loaded = package.load(tmp_path / "m.safetensors").module
     assert all(tensor.device.type == "cpu" for tensor in loaded.state_dict().values())
     assert [p.requires_grad for p in loaded.parameters()] == [p.requires_grad for p in module.parameters()]
+
+
+def test_whole_numbers_scale_pixels_as_well_as_others(finished: Path, tmp_path: Path) -> None:
+    """However large: torch takes no whole number beyond 64 bits, though a header may hold one."""
+    tensors, header = read_tensors(finished / "model.safetensors")
+    header["architecture"] |= {"mean": [0], "std": [2**63]}
+    write_tensors(tmp_path / "m.safetensors", tensors, header)
+    assert package.load(tmp_path / "m.safetensors").predict(np.zeros((2, 1, 8, 8), np.uint8)).shape == (2,)

@@ -63,7 +63,7 @@ def address(spec: ModelSpec) -> str:
     """A name that ``create`` finds the model by again, in another process too: of a class ``module:Net``."""
     if isinstance(spec, str) or not hasattr(spec, "__qualname__"):
         return describe(spec)
-    module = spec.__module__
+    module = str(spec.__module__)  # None in code that was run from text
     source = sys.modules[module].__file__ if module.startswith(MODULE) else module
     return f"{source}:{spec.__qualname__}"
 

@@ -18,6 +18,7 @@ from fedol.data.partitions import canonical as partition_name
 from fedol.errors import InputError, unknown
 from fedol.kinds import check_kinds
 from fedol.methods import CONTROLS, LOCAL, PARAMETER_METHODS, Distillation
+from fedol.models.trust import check_settings
 from fedol.robust.defence import NONE, Defence, canonical
 from fedol.training import Recipe
 
@@ -201,15 +202,23 @@ PRESETS["best"] = {
 
 
 def configure(
-    preset: str | None = None, file: Path | None = None, overrides: Mapping[str, Any] | None = None
+    preset: str | None = None,
+    file: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    trust_code: bool = False,
 ) -> RunConfig:
-    """A configuration from a preset, then a TOML file, then single settings; the later wins."""
+    """A configuration from a preset, then a TOML file, then single settings; the later wins.
+
+    What counts of the file may name models that are code (``my.py:Net``) only with ``trust_code``.
+    """
+    overrides = overrides or {}
     written = _read(file) if file else {}
+    check_settings({name: value for name, value in written.items() if name not in overrides}, str(file), trust_code)
     from_file = written.pop("preset", "quick")
     preset = str(from_file if preset is None else preset)
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
-    return changed(RunConfig(), {**PRESETS[preset], **written, **(overrides or {})})
+    return changed(RunConfig(), {**PRESETS[preset], **written, **overrides})
 
 
 def changed(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:

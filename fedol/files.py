@@ -16,6 +16,8 @@ from torch import Tensor
 from fedol.errors import FedolError, InputError, cause
 
 TEMPORARY = ".tmp"  # how the name of a file ends that is still being written
+# What a damaged file raises while it is read; an ArithmeticError where JSON's Infinity stands for a whole number.
+DAMAGE = (OSError, SafetensorError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def private_folder(path: Path) -> None:
@@ -76,16 +78,7 @@ def intact(path: Path, advice: str) -> Iterator[None]:
     """Whatever goes wrong within means that this file is damaged: one error that names it and says what helps."""
     try:
         yield
-    except (
-        OSError,
-        SafetensorError,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except DAMAGE as error:
         raise FedolError(f"{path} is damaged ({cause(error)}); {advice}.") from None
 
 

@@ -51,6 +51,11 @@ VALUES += [
     "x" * 5000,
     ["\ud800"],
     {"\ud800": 1},
+    float("nan"),
+    float("inf"),
+    10**9,
+    "os:abort",
+    "fedol.privacy.converted:x.py:f",
 ]
 NAMES = [b"x", b"\xff\xfe", b"\x1b[2J", b"a\nb", "\u202e".encode(), b"=1+1", b"alice", b"y" * 240]
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from fedol.cli.bench_run import page, run, show, tables
-from fedol.cli.options import Clients, DataDir, Dataset, Device, Epochs, Json, Public, Quiet, Width, given
+from fedol.cli.options import Clients, DataDir, Dataset, Device, Epochs, Json, Public, Quiet, TrustCode, Width, given
 
 bench = typer.Typer(
     help="The paper's comparison: every method under the same conditions; cached, resumable, mergeable.",
@@ -151,6 +151,7 @@ def run_file(
     time_limit: TimeLimit = None,
     side_by_side: SideBySide = 1,
     dry_run: DryRun = False,
+    trust_code: TrustCode = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -160,7 +161,7 @@ def run_file(
     """
     from fedol.experiments.worker import read_values
 
-    values = read_values(file, data_dir=data_dir, device=device)
+    values = read_values(file, trust_code, data_dir=data_dir, device=device)
     run(values, out, time_limit, side_by_side, dry_run, None, quiet, as_json)
 
 

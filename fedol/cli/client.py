@@ -20,6 +20,7 @@ from fedol.cli.options import (
     Schedule,
     Seed,
     TaskDir,
+    TrustCode,
     Width,
     given,
 )
@@ -104,12 +105,14 @@ def predict(
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Sign it with this private key.")] = None,
     public: PublicImages = None,
+    trust_code: TrustCode = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Predict the public images with your model and write the one file that you send.
 
-    A .joblib file and my.py run code when they are opened: use only your own.
+    A .joblib file and my.py run code when they are opened, and naming them is your word for it: use only your own.
+    A .safetensors file runs code only where it names a class as its model and you add --trust-code.
 
     Example: fedol client predict task --model forest.joblib --out alice.fedol
     """
@@ -126,7 +129,7 @@ def predict(
     if release:
         parsed(release)
     with LiveProgress(quiet=quiet or as_json):
-        knowledge = predict_knowledge(model, folder.public(public), folder.task, name)
+        knowledge = predict_knowledge(model, folder.public(public), folder.task, name, trust_code)
     if release:
         knowledge = released(knowledge, release)
     written = knowledge.save(out, packed, key)

@@ -25,6 +25,7 @@ from fedol.cli.options import (
     Seed,
     ServerModelName,
     Test,
+    TrustCode,
     WeightDecay,
     Width,
     given,
@@ -55,6 +56,7 @@ def distill(
     device: Device = None,
     public: PublicImages = None,
     test: Test = None,
+    trust_code: TrustCode = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -67,7 +69,7 @@ def distill(
               fedol distill --resume runs/one late.fedol
     """
     options = {**locals()}
-    apart = ("paths", "resume", "out", "public", "test", "quiet", "as_json")
+    apart = ("paths", "resume", "out", "public", "test", "trust_code", "quiet", "as_json")
     settings = given({key: value for key, value in options.items() if key not in apart})
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.finish import finish
@@ -76,7 +78,7 @@ def distill(
     from fedol.federation.taskfolder import TaskFolder
 
     if resume is not None:
-        coordinator, files = continued(resume, paths, out, settings, public)
+        coordinator, files = continued(resume, paths, out, settings, public, trust_code)
     else:
         folder, files = TaskFolder.open(paths[0]), paths[1:]
         if not files:

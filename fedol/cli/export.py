@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from fedol.cli.options import Json, Quiet
+from fedol.cli.options import Json, Quiet, TrustCode
 
 
 def export(
     run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
     onnx: Annotated[Path, typer.Option(help="The ONNX file to write.")],
+    trust_code: TrustCode = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -27,7 +28,7 @@ def export(
     from fedol.server import load
 
     with LiveProgress(quiet=quiet or as_json):
-        export_onnx(load(run), onnx)
+        export_onnx(load(run, trust_code=trust_code), onnx)
     written = onnx.stat().st_size
     if as_json:
         print(json.dumps({"out": str(onnx), "bytes": written}))

@@ -9,6 +9,7 @@ What the configuration may say (Flower calls it the node config):
                without: a trained model (.safetensors, .onnx, .joblib) or file.py:load, see ``predictors``
     data       the private images: an .npz file, a folder, package.module:function or file.py:function
     width, epochs, batch-size, lr, augment, schedule, seed, device   of that training
+    trust-code whether a .safetensors file that names a class as its model may have that class imported and called
     codec, key how the file is packed, and what it is signed with
     cache      where finished files are kept, so that no question is worked on twice; and the epochs of a training, so
                that a node that was killed goes on
@@ -55,6 +56,7 @@ class Node:
     schedule: str = "constant"
     seed: int = 0
     device: str = "auto"
+    trust_code: bool = False
     codec: str = ""
     key: str = ""
     cache: str = "~/.cache/fedol"
@@ -99,7 +101,7 @@ class Node:
             private_folder(kept.parent)
             trained = kept.with_suffix(".safetensors")
             model = self._fit(folder, images.shape[1:], trained) if self.data else expanduser(self.model)
-            knowledge = predict_knowledge(model, images, folder.task, self.client)
+            knowledge = predict_knowledge(model, images, folder.task, self.client, self.trust_code)
             write_atomically(kept, knowledge.encode(codec, key), private=True)
         return kept.read_bytes()
 
@@ -111,7 +113,7 @@ class Node:
 
     def digest(self) -> str:
         """Changes with everything that the answer depends on: the settings, and the content of the files they name."""
-        settings = {name: value for name, value in asdict(self).items() if name != "cache"}
+        settings = {name: value for name, value in asdict(self).items() if name not in ("cache", "trust_code")}
         places = [_file(self.model), _file(self.data), self.key]
         content = [_content(Path(place).expanduser()) for place in places if place]
         return hashlib.sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()[:32]

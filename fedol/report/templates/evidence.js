@@ -24,6 +24,7 @@ const facts = evidence.samples.map((sample) => ({
   disagree: new Set(sample.votes.filter(mayVote).map((vote) => vote[0])).size > 1,
   changed: new Set(sample.labels.filter((c) => c >= 0)).size > 1,
   wrong: sample.truth !== null && label(sample) !== sample.truth,
+  against: sample.own !== undefined && sample.own[0] !== label(sample), // on a page to pass on: its reader's answer
 }));
 
 const style = document.createElement("style");
@@ -48,17 +49,17 @@ grid.append(...tiles);
 
 function filter() {
   const wanted = Object.fromEntries(new FormData(form));
-  form.elements.stance.disabled = wanted.client === "";
+  if (form.elements.stance) form.elements.stance.disabled = wanted.client === "";
   let count = 0;
   tiles.forEach((tile, position) => {
     const fact = facts[position];
     let visible = wanted.class === "" || fact.label === Number(wanted.class);
-    if (wanted.client !== "") {
+    if (wanted.client) {
       const vote = evidence.samples[position].votes[Number(wanted.client)];
       const stance = form.elements.stance.value;
       visible &&= stance === "votes" ? mayVote(vote) : stance === "with" ? vote[0] === fact.label : vote[0] !== fact.label;
     }
-    for (const name of ["disagree", "changed", "wrong"]) if (wanted[name]) visible &&= fact[name];
+    for (const name of ["disagree", "changed", "wrong", "against"]) if (wanted[name]) visible &&= fact[name];
     tile.hidden = !visible;
     count += visible;
   });
@@ -89,6 +90,7 @@ function show(position) {
   const line = (word, value) => said.append(element("dt", {}, word), element("dd", {}, value));
   line("label", named(facts[position].label));
   if (sample.truth !== null) line("truth", named(sample.truth));
+  if (sample.own) line("you", `${named(sample.own[0])}, ${share(sample.own[1])}`);
   if (sample.taught) line("the server's target", `${named(sample.taught[0])}, ${share(sample.taught[1])}`);
   line("clients mixed", `${named(sample.mixture[0])}, ${share(sample.mixture[1])}`);
   line("server, trained", `${named(sample.server[0])}, ${share(sample.server[1])}`);
@@ -103,6 +105,7 @@ function show(position) {
     });
     parts.push(element("h4", {}, "Pseudo-label, iteration by iteration"), steps);
   }
+  if (!sample.votes.length) return detail.replaceChildren(...parts);
   const body = element("tbody", {}), heaviest = Math.max(1, ...sample.votes.map((vote) => vote[2]));
   sample.votes.map((vote, k) => [k, ...vote]).sort((a, b) => b[3] - a[3]).forEach(([k, c, sure, weight, trust, since]) => {
     const bar = element("span", { class: "track", "aria-hidden": "true" }, element("span", { class: "bar", style: `width:${(100 * weight) / heaviest}%` }));

@@ -18,7 +18,9 @@ MOST = 300  # characters of a reason or a note: enough for a sentence, too littl
 Medium = Literal["terminal", "html", "markdown", "cell", "plot"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
-_MARKDOWN = re.compile(r"[\\`*_\[\]!~|#$]|(?<=www)\.|:(?=//)")  # the last two: bare addresses become links, too
+_MARKDOWN = re.compile(  # an underscore within a word means nothing; bare addresses become links, too
+    r"[\\`*\[\]!~|#$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|(?<=www)\.|:(?=//)"
+)
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet computes instead of showing
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # which it may compute
 

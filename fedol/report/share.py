@@ -40,7 +40,7 @@ def share_view(folder: Path, reader: str | None = None) -> dict[str, Any]:
         "figures": [row for row in full["figures"] if row[0] in told],
         "own": own and _said(own, summary, together),
         "iterations": full["iterations"] if together else None,
-        "evidence": _evidence(full["evidence"], full["clients"], own) if together else None,
+        "evidence": _evidence(full["evidence"], full["clients"], own),
         "promises": promises(summary["clients"]),
         "costs": [row for row in full["costs"] if row[0] in told],
         "recipe": {**recipe({**summary, "config": settings}), "command": None},  # which names clients' files
@@ -76,12 +76,15 @@ def _said(own: dict[str, Any], summary: dict[str, Any], together: bool) -> dict[
 def _evidence(
     full: dict[str, Any] | None, clients: list[dict[str, Any]], own: dict[str, Any] | None
 ) -> dict[str, Any] | None:
-    """What the server learnt of each image, and what the reader said; of the vote, only what came of it."""
+    """What the server says of each image, which whoever has the model can ask it, and what the reader said.
+
+    Not what it was taught: a pseudo-label may be the word of one client that was sure.
+    """
     if full is None:
         return None
     samples = []
     for sample in full["samples"]:
-        told = {key: sample[key] for key in ("index", "truth", "server", "mixture", "taught") if key in sample}
+        told = {key: sample[key] for key in ("index", "truth", "server")}
         said = {} if own is None else {"own": sample["votes"][clients.index(own)][:2]}  # the class, and how sure
         samples.append({**told, "labels": [], "votes": [], **said})
     about = {key: full[key] for key in ("of", "classes", "sheet", "size")}

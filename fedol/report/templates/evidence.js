@@ -12,10 +12,11 @@ const element = (name, attributes, ...children) => {
   return made;
 };
 
-// What the server was taught about an image: the last pseudo-label, or its target's class where there is none.
+// What the server was taught about an image: the last pseudo-label, or its target's class where there is none. On a
+// page to pass on, which does not say: what it answers now.
 const label = (sample) => {
   const last = sample.labels.at(-1);
-  return last === undefined || last < 0 ? (sample.taught ?? sample.mixture)[0] : last; // earlier runs do not say
+  return last === undefined || last < 0 ? (sample.taught ?? sample.mixture ?? sample.server)[0] : last; // as far as known
 };
 const gated = evidence.gated; // Algorithm 1 was voted: a client counts where it is sure
 const mayVote = (vote) => vote[4] <= evidence.iterations;
@@ -39,7 +40,7 @@ const thumb = (position) => {
 
 const tiles = evidence.samples.map((sample, position) => {
   const fact = facts[position], mark = fact.wrong ? "wrong" : fact.disagree ? "disagree" : "";
-  const words = `Image ${sample.index}, label ${named(fact.label)}` + (fact.wrong ? `, truth ${named(sample.truth)}` : "");
+  const words = `Image ${sample.index}, ${evidence.clients.length ? "label" : "server:"} ${named(fact.label)}` + (fact.wrong ? `, truth ${named(sample.truth)}` : "");
   const tile = element("button", { type: "button", class: `tile ${mark}`, "aria-label": words, title: words, "aria-pressed": "false" },
     thumb(position), element("span", { class: "name", "aria-hidden": "true" }, named(fact.label)));
   tile.addEventListener("click", () => show(position));
@@ -88,11 +89,11 @@ function show(position) {
   tiles.forEach((tile, other) => tile.setAttribute("aria-pressed", other === position));
   const said = element("dl", {});
   const line = (word, value) => said.append(element("dt", {}, word), element("dd", {}, value));
-  line("label", named(facts[position].label));
+  if (sample.mixture) line("label", named(facts[position].label));
   if (sample.truth !== null) line("truth", named(sample.truth));
   if (sample.own) line("you", `${named(sample.own[0])}, ${share(sample.own[1])}`);
   if (sample.taught) line("the server's target", `${named(sample.taught[0])}, ${share(sample.taught[1])}`);
-  line("clients mixed", `${named(sample.mixture[0])}, ${share(sample.mixture[1])}`);
+  if (sample.mixture) line("clients mixed", `${named(sample.mixture[0])}, ${share(sample.mixture[1])}`);
   line("server, trained", `${named(sample.server[0])}, ${share(sample.server[1])}`);
   const head = element("div", { class: "chosen" }, thumb(position), said);
   const parts = [element("h3", {}, `Image ${sample.index}`), head];

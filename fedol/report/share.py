@@ -62,14 +62,14 @@ def _said(own: dict[str, Any], summary: dict[str, Any], together: bool) -> dict[
     """What the page says of its reader. Why it was left out stays away: that may be another client's answers."""
     rows = [("sent", size(own.get("upload_bytes", own.get("bytes", 0))))]
     rows += [("private samples", f"{own['samples']:,}")] if "samples" in own else []
-    rows += [("accuracy on the test set", percent(own["accuracy"]))] if "accuracy" in own else []
-    rows += [("privacy that you promise", own["privacy"])] if own.get("privacy") else []
+    rows += [("accuracy", percent(own["accuracy"]))] if "accuracy" in own else []
+    rows += [("privacy", own["privacy"])] if own.get("privacy") else []
     if own["agreement"] is not None:
-        rows.append(("public images on which the trained server agrees with you", percent(own["agreement"])))
+        rows.append(("agreement", percent(own["agreement"])))
     if together and own["trust"] is not None:
-        rows.append(("trust: how far you agree with the others, 1 being usual", f"{own['trust']:.2f}"))
+        rows.append(("trust", f"{own['trust']:.2f}"))
     if own["name"] in left_out(summary.get("screening", [])):
-        rows.append(("heard by the server", "no, left out as suspicious; the coordinator can say why"))
+        rows.append(("heard", "no, left out as suspicious; the coordinator can say why"))
     return {"name": own["name"], "rows": rows}
 
 

@@ -74,7 +74,7 @@ def model_card(summary: dict[str, Any]) -> str:
         named=", ".join(map(_safe, classes[:20])) + (", ..." if len(classes) > 20 else ""),
         clients=_clients(summary),
         method=_safe(config["method"]),
-        training=_training(config, summary["history"]),
+        training=_safe(_training(config, summary["history"])),
         labels=_labels(config, summary["history"][-1]),
         seed=config["seed"],
         device=_safe(summary["device"]),

@@ -175,6 +175,8 @@ def test_a_finished_run_is_scored_when_a_test_set_comes(federation: Federation, 
     assert before["test"] is None and 0 < after["test"]["accuracy"] <= 1
     assert after["seconds"] == before["seconds"] and (tmp_path / "run" / "model.safetensors").read_bytes() == model
     assert "Accuracy on 359" in (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    for page in ("report.html", "report-share.html"):
+        assert "on 359 test images" in (tmp_path / "run" / page).read_text()
     assert run.run() == after
     (tmp_path / "run" / "summary.json").write_text("[]")
     with pytest.raises(FedolError, match="is not the summary of a run"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import shutil
 import sys
@@ -256,6 +257,8 @@ def test_pages_have_the_same_elements_whatever_the_words(
         pages.append(parsed.tags)
         assert all(letter.isprintable() or letter == "\n" for letter in page)
         assert sum(printable(words) in text for text in parsed.text) >= 3
+        (held,) = re.findall(r'id="evidence">(.*?)</script>', page, re.DOTALL)  # which a script puts onto the page
+        assert all(name.isprintable() for key in ("classes", "clients") for name in json.loads(held)[key])
     assert all(tags == pages[0] for tags in pages)
 
 

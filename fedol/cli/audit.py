@@ -52,6 +52,7 @@ def audit(
     from fedol.privacy.audit import audit as attack
     from fedol.privacy.findings import run_audit, words
     from fedol.report.progress import LiveProgress
+    from fedol.text import say
 
     training = given({"epochs": epochs, "batch_size": batch_size, "lr": lr})
     if run is not None:
@@ -94,6 +95,6 @@ def audit(
         return
     for client in found["clients"]:
         sent = f"{client['codec']}, released as {release}" if release else client["codec"]
-        print(f"Client {client['client']}, trained on {client['samples']:,} images; sent as {sent}:")
+        say(f"Client {client['client']}, trained on {client['samples']:,} images; sent as {sent}:")
         for line in words(client):
-            print(f"  {line}")
+            say(f"  {line}")

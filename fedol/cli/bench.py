@@ -213,9 +213,11 @@ def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")],
 
     Example: fedol bench report bench
     """
+    from fedol.report.plain import plain
+
     tables(out, as_json=as_json)
     if not as_json:
-        Console().print(f"Written to {out / 'report'}.", markup=False, highlight=False)
+        Console().print(plain(f"Written to {out / 'report'}."))
     page(out, quiet=as_json)
 
 

@@ -68,6 +68,7 @@ def fit(
     from fedol.privacy.guarantee import Guarantee
     from fedol.privacy.training import Budget
     from fedol.report.progress import LiveProgress
+    from fedol.text import say
     from fedol.training import Recipe
 
     wanted = Recipe(**recipe)
@@ -83,11 +84,9 @@ def fit(
         print(json.dumps({"out": str(out), **result}))
     if as_json or quiet:
         return
-    print(
-        f"{out}: trained on {result['samples']:,} images, {100 * result['accuracy']:.1f} % right on your test images."
-    )
+    say(f"{out}: trained on {result['samples']:,} images, {100 * result['accuracy']:.1f} % right on your test images.")
     if result["privacy"]:
-        print(f"Private: {Guarantee(**result['privacy'])}")
+        say(f"Private: {Guarantee(**result['privacy'])}")
 
 
 @app.command()
@@ -122,6 +121,7 @@ def predict(
     from fedol.privacy.release import parsed, released
     from fedol.report.progress import LiveProgress
     from fedol.report.tables import size
+    from fedol.text import say
 
     folder = TaskFolder.open(task)
     name, packed = client or out.stem, codec or folder.task.codec
@@ -137,5 +137,5 @@ def predict(
         print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written}))
     elif not quiet:
         if knowledge.privacy or release:
-            print(f"Privacy: {knowledge.privacy or 'no formal guarantee.'}")
-        print(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")
+            say(f"Privacy: {knowledge.privacy or 'no formal guarantee.'}")
+        say(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")

@@ -26,6 +26,7 @@ def export(
     from fedol.report.progress import LiveProgress
     from fedol.report.tables import size
     from fedol.server import load
+    from fedol.text import say
 
     with LiveProgress(quiet=quiet or as_json):
         export_onnx(load(run, trust_code=trust_code), onnx)
@@ -33,4 +34,4 @@ def export(
     if as_json:
         print(json.dumps({"out": str(onnx), "bytes": written}))
     elif not quiet:
-        print(f"{onnx}: {size(written)}, raw pixels in, probabilities out; class names in its metadata.")
+        say(f"{onnx}: {size(written)}, raw pixels in, probabilities out; class names in its metadata.")

@@ -16,6 +16,7 @@ from fedol.experiments.progress import Progress
 from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
 from fedol.models.trust import check_settings
+from fedol.text import say, shown
 from fedol.times import clock
 
 
@@ -64,11 +65,11 @@ def main(arguments: list[str] | None = None) -> int:
             for line in bench.estimates():
                 about = clock(line["seconds"])
                 names = ", ".join(line["rows"])
-                print(f"{line['partition']}, seed {line['seed']}: {line['clients']} clients, {names}; about {about}")
+                say(f"{line['partition']}, seed {line['seed']}: {line['clients']} clients, {names}; about {about}")
             return 0
         summary = bench.run(Progress(), options.time_limit, options.side_by_side)
     except FedolError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {shown(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("Stopped; what is finished is kept. The same command continues.", file=sys.stderr)

@@ -19,6 +19,7 @@ from fedol.cli.options import (
     DataDir,
     Dataset,
     Device,
+    Force,
     Iterations,
     Json,
     LearningRate,
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from fedol.training import Epoch
 
 
-NOT_SETTINGS = ("engine", "client_cpus", "client_gpus", "preset", "config", "out", "tensorboard", "quiet", "as_json")
+NOT_SETTINGS = ("engine", "client_cpus", "client_gpus", "preset", "config", "out", "force", "tensorboard")
+NOT_SETTINGS += ("quiet", "as_json")
 
 
 def run(
@@ -116,6 +118,7 @@ def run(
     preset: Preset = None,
     config: Config = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; the same one again continues the run.")] = None,
+    force: Force = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also log for TensorBoard, into the run folder's tensorboard/.")
     ] = False,
@@ -124,7 +127,8 @@ def run(
 ) -> None:
     """Simulate a federation: train the clients, collect one upload each, train the server, show the table.
 
-    What is not given is the preset's; docs/settings.md has every value of each.
+    What is not given is the preset's; docs/settings.md has every value of each. A run with other settings or data, or
+    with a model or method of yours that has changed, is not continued; --force makes it anew.
 
     Examples: fedol run --out runs/first
               fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
@@ -152,7 +156,7 @@ def run(
             progress.epoch(epoch)
             seen(epoch)
 
-        result = simulate(settings, out=folder, on_epoch=on_epoch, on_stage=progress.stage, engine=trains)
+        result = simulate(settings, out=folder, on_epoch=on_epoch, on_stage=progress.stage, engine=trains, force=force)
         if board:
             board.result(result.summary)
     if as_json:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from fedol import methods
@@ -57,11 +58,11 @@ class Cell:
         own = replace(config, **(control if method in CONTROLS else {"method": method}))
         return cls(method, own, rounds, feedback_epochs, feedback)
 
-    @property
+    @cached_property  # its name stays what it was when the work began
     def settings(self) -> dict[str, Any]:
         """Every setting that this result depends on."""
         found: dict[str, Any] = {"method": self.method}
-        code = methods.digest(self.method)
+        code = methods.fingerprint(self.method)
         found |= {} if code is None else {"method_code": code}
         found |= _data(self.config) if self.method == CEILING else self.client_settings
         plan = self.config.distillation
@@ -81,7 +82,7 @@ class Cell:
                 found |= {} if self.feedback == SERVER else {"feedback": self.feedback}
         return found
 
-    @property
+    @cached_property
     def client_settings(self) -> dict[str, Any]:
         """Every setting that the clients of the first round depend on: equal for all methods that share them."""
         config = self.config

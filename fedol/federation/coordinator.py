@@ -49,6 +49,12 @@ NAMED = 5  # refused files that an error names
 OnRoster = Callable[[Roster, dict[str, str]], None]
 
 
+def check_there(files: list[Path]) -> None:
+    """Refuse a name that no file has: a slip, not a bad file of somebody else's."""
+    if missing := [path for path in files if not path.exists()]:
+        raise InputError(f"There is no file {missing[0]}; nothing was begun.")
+
+
 class Arrivals(Protocol):
     """Where clients' files come from: a folder, or the nodes of a network."""
 
@@ -64,7 +70,13 @@ class Coordinator:
     """The stages of one server run. Each is skipped where its artefact is there."""
 
     def __init__(
-        self, folder: TaskFolder, config: ServerConfig, out: Path, public: Path | None = None, start: Path | None = None
+        self,
+        folder: TaskFolder,
+        config: ServerConfig,
+        out: Path,
+        public: Path | None = None,
+        start: Path | None = None,
+        force: bool = False,
     ) -> None:
         self.task, self.config = folder.task, config
         if any(folder.task.clients.values()):
@@ -79,7 +91,7 @@ class Coordinator:
         self.settings = config.distillation
         self.architecture.build()  # a model that cannot be built is an error now, not after the deadline
         self._start = start
-        self.folder = RunFolder.open(out, config, every_epoch=True)
+        self.folder = RunFolder.open(out, config, every_epoch=True, force=force)
         write_json(out / "task.json", {"id": self.task.id, "folder": str(folder.path.resolve())})
         self._roster_file = out / "roster.json"
         self.roster = Roster.read(self._roster_file, time.time())
@@ -97,8 +109,7 @@ class Coordinator:
     def collect(self, files: list[Path]) -> Roster:
         """Take these files and no others; a run that is made of other files is not mixed with them."""
         if not self.roster.closed:
-            if missing := [path for path in files if not path.exists()]:  # a slip, not a bad file of somebody else's
-                raise InputError(f"There is no file {missing[0]}; nothing was begun.")
+            check_there(files)
             for path in files:
                 try:
                     data = read_bounded(path, self.task.limit)

@@ -14,7 +14,12 @@ from fedol.files import read_json
 
 
 def continued(
-    run: Path, new: list[Path], out: Path | None, settings: dict[str, Any], public: Path | None
+    run: Path,
+    new: list[Path],
+    out: Path | None,
+    settings: dict[str, Any],
+    public: Path | None,
+    force: bool = False,
 ) -> tuple[Coordinator, list[Path]]:
     """The run that goes on from ``run``, and the files it is to collect: those of before, then the new ones."""
     model = run / "model.safetensors"
@@ -36,7 +41,9 @@ def continued(
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FedolError(f"{run} cannot be continued: {cause(error)}.") from None
     target = out or run.with_name(f"{run.name}-resumed")
-    return Coordinator(folder, config, target, public, start=model), [*old, *new]
+    if target.resolve() == run.resolve():
+        raise InputError(f"A run that goes on from {run} needs a folder of its own; choose another --out.")
+    return Coordinator(folder, config, target, public, start=model, force=force), [*old, *new]
 
 
 def _digest(path: Path) -> str:

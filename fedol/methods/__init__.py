@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedol import codeprint
 from fedol.errors import FedolError, InputError, cause, unknown
 from fedol.knowledge import Knowledge
 from fedol.methods.fedavg import ParameterMethod
@@ -23,6 +23,7 @@ from fedol.methods.pooled import pooled, pooled_free, pooled_uniform
 from fedol.methods.teacher import Clients, Distillation, Method, Targets, Teacher, everywhere
 
 __all__ = [
+    "BUILT_IN",
     "CEILING",
     "CONTROLS",
     "ENSEMBLE",
@@ -35,9 +36,9 @@ __all__ = [
     "Method",
     "Targets",
     "Teacher",
-    "digest",
     "everywhere",
     "find",
+    "fingerprint",
     "names",
     "title",
     "trainings",
@@ -63,6 +64,8 @@ METHODS: dict[str, Method] = {
     "pooled-free": pooled_free,
     "fedkt": fedkt,  # on the knowledge of its own client side, ``fedkt.students``
 }
+
+BUILT_IN = frozenset(METHODS)  # those of FedOL's, whatever a script of yours puts under the same names
 
 # Those of them that vote and train several times; every other trains its server once (``find`` sees to it).
 ITERATED = ["fedol", "fedol-tau0", "fedol-reinit", "fedol+"]
@@ -123,16 +126,9 @@ def title(name: str) -> str:
     return TITLES.get(name, name)
 
 
-def digest(name: str) -> str | None:
-    """Of the file of a method of yours, which may change; None of FedOL's own, and where there is no file."""
-    method = METHODS.get(name)
-    if method is None or (getattr(method, "__module__", None) or "").startswith("fedol."):
-        return None
-    try:
-        file = Path(inspect.getfile(method))
-    except TypeError:  # of an object that is no function and no class
-        return None
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:12] if file.is_file() else None
+def fingerprint(name: str) -> str | None:
+    """Of the code of a method of yours, which may change; None of FedOL's own."""
+    return codeprint.fingerprint(METHODS[name]) if name in METHODS else None
 
 
 def trainings(name: str, iterations: int) -> int:

@@ -263,7 +263,7 @@ def test_equal_in_every_process(tmp_path: Path) -> None:
     asks = {
         "script.py": f"{SOURCE}\nfrom fedol.codeprint import fingerprint\nprint(fingerprint(Net))\n",
         "import.py": "import mine\nfrom fedol.codeprint import fingerprint\nprint(fingerprint(mine.Net))\n",
-        "file.py": f"from fedol.models import fingerprint\nprint(fingerprint({str(tmp_path / 'mine.py') + ':Net'!r}))\n",
+        "file.py": f"from fedol.models import fingerprint\nprint(fingerprint('{tmp_path / 'mine.py'}:Net'))\n",
     }
     found = []
     for seed, (name, text) in enumerate([*asks.items(), *asks.items()]):  # the second import reads compiled files

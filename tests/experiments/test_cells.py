@@ -1,6 +1,5 @@
 """Cells: equal work has one name, different work another; and what a benchmark consists of."""
 
-import importlib
 from dataclasses import replace
 from pathlib import Path
 

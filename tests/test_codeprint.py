@@ -15,6 +15,7 @@ from torch import nn
 import fedol
 from fedol.codeprint import fingerprint
 from fedol.methods import METHODS
+from fedol.models import fingerprint as model_fingerprint
 from fedol.models.small import cnn
 
 SOURCE = '''
@@ -257,22 +258,20 @@ def test_a_long_chain_of_functions_is_no_problem() -> None:
     assert first != printed(f"{chain}def f3000(): return 2\n", name="f0")
 
 
-def test_equal_in_every_process(tmp_path: Path) -> None:
+def test_equal_in_every_process_however_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {printed(SOURCE)}
     (tmp_path / "helpers.py").write_text(HELPERS)
     (tmp_path / "mine.py").write_text(SOURCE)
-    asks = {
-        "script.py": f"{SOURCE}\nfrom fedol.codeprint import fingerprint\nprint(fingerprint(Net))\n",
-        "import.py": "import mine\nfrom fedol.codeprint import fingerprint\nprint(fingerprint(mine.Net))\n",
-        "file.py": f"from fedol.models import fingerprint\nprint(fingerprint('{tmp_path / 'mine.py'}:Net'))\n",
-    }
-    found = []
-    for seed, (name, text) in enumerate([*asks.items(), *asks.items()]):  # the second import reads compiled files
-        (tmp_path / name).write_text(text)
-        path = f"{Path(fedol.__file__).parents[1]}{os.pathsep}{tmp_path}"
-        environment = {**os.environ, "PYTHONHASHSEED": str(seed + 1), "PYTHONPATH": path}
-        done = subprocess.run(
-            [sys.executable, str(tmp_path / name)], env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        found.append(done.stdout.strip())
-    assert len(set(found)) == 1 and len(found[0]) == 12
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("helpers", "mine"):
+        del sys.modules[name]
+    found.add(model_fingerprint(f"{tmp_path / 'mine.py'}:Net"))
+    found.add(model_fingerprint("mine:Net"))  # which also leaves compiled files for the process
+    asks = "import mine\nfrom fedol.codeprint import fingerprint\nprint(*map(fingerprint, (Net, mine.Net)))\n"
+    (tmp_path / "script.py").write_text(SOURCE + asks)
+    path = f"{Path(fedol.__file__).parents[1]}{os.pathsep}{tmp_path}"
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": path}
+    command = [sys.executable, str(tmp_path / "script.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {*found, *done.stdout.split()} == {printed(SOURCE)}

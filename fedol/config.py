@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fedol import methods
 from fedol.codecs import DEFAULT, find
@@ -30,6 +30,8 @@ class Settings:
     """What a run is frozen with; every such dataclass is one of these."""
 
     server_model: ModelName
+    method: str
+    written: ClassVar[tuple[str, ...]]  # what a run writes beside what every run does, as patterns in its folder
 
     def __post_init__(self) -> None:
         """Refuse values of another kind than their fields'."""
@@ -47,6 +49,41 @@ class Settings:
         off = {field.name: _plain(field.default) for field in fields if field.default is not dataclasses.MISSING}
         now, then = self.as_json(), {**off, **before}
         return {name: (then.get(name), now.get(name)) for name in {**now, **before} if then.get(name) != now.get(name)}
+
+    @property
+    def models(self) -> dict[str, ModelName]:
+        """Every model by the setting that names it: server_model, client_models[0], ..."""
+        found: dict[str, ModelName] = {}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name.endswith("_models"):
+                found |= {f"{field.name}[{number}]": model for number, model in enumerate(value)}
+            elif field.name.endswith("_model"):
+                found[field.name] = value
+        return found
+
+    @property
+    def code(self) -> dict[str, str]:
+        """Fingerprints of the models and the method that are yours, by setting; FedOL's own have none."""
+        from fedol.models import fingerprint
+
+        found = {name: fingerprint(model) for name, model in self.models.items()}
+        found["method"] = methods.fingerprint(self.method)
+        return {name: code for name, code in found.items() if code is not None}
+
+    def other_code(self, before: Mapping[str, str]) -> list[str]:
+        """What is not the code that an older run of these settings was made with, in words.
+
+        ``before`` is that run's ``code``. A run that has none may be of a time when nothing was noted.
+        """
+        from fedol.models import describe
+
+        words = {name: f"the model '{describe(model)}' ({name})" for name, model in self.models.items()}
+        words["method"] = f"the method '{self.method}'"
+        if not before:
+            words = {"method": words["method"]} if self.method in methods.BUILT_IN else {}
+        now = self.code
+        return [said for name, said in words.items() if before.get(name) != now.get(name)]
 
     @property
     def hash(self) -> str:
@@ -71,6 +108,8 @@ def check_model(model: Any) -> None:
 @dataclass(frozen=True)
 class RunConfig(Settings):
     """One simulated federation. The defaults are the quick job: digits, ten small clients, about a minute on a CPU."""
+
+    written = ("clients/[0-9]*.fedol", "clients/[0-9]*.safetensors")
 
     dataset: str = "digits"
     data_dir: str | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import os
 import platform
 import shlex
@@ -41,17 +39,6 @@ def provenance(seed: int, device: torch.device | None = None) -> dict[str, Any]:
         "seed": seed,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def code_digest(thing: Any) -> str | None:
-    """Of the file of a class or function of yours, which may change; None of FedOL's own and where there is no file."""
-    if (getattr(thing, "__module__", None) or "").startswith("fedol."):
-        return None
-    try:
-        file = Path(inspect.getfile(thing))
-    except (TypeError, OSError):  # no function and no class, or typed into a session
-        return None
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:12] if file.is_file() else None
 
 
 def device_name(device: torch.device) -> str:

@@ -18,7 +18,8 @@
     report-share.html           the same without what single clients sent, where there are strangers to pass it on to
     run.lock                    held by the process that works here, empty
 
-Starting the same run again skips what is finished; a changed configuration is refused.
+Starting the same run again skips what is finished. A changed configuration is refused, and so are other data and a
+model or method of yours whose code has changed; ``force`` removes what the run has written and begins anew.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
+from fedol.codeprint import PYTHON
 from fedol.config import Settings
 from fedol.epochfile import EpochFile
 from fedol.errors import FedolError
@@ -42,6 +44,11 @@ from fedol.training import Snapshot
 SCHEMA = 1
 METRICS, LOCK = "metrics.jsonl", "run.lock"
 AGAIN = "choose another --out or remove the file"  # what helps where a file is damaged that would be made again
+ANEW = "choose another --out, or make it anew with --force"  # what helps where a folder holds what is not asked for
+EMPTIED = "emptied"  # in a config.json: the run was to be made anew, and part of what it was may still be there
+# What every run writes beside config.json and run.lock.
+WRITTEN = ["data.json", "epoch.safetensors", "model.safetensors", METRICS, "server/[0-9]*.safetensors"]
+WRITTEN += ["evaluation.json", "evidence.json", "public.png", "summary.json", "report.html"]
 _HELD: WeakValueDictionary[Path, Held] = WeakValueDictionary()  # by this process; one may open a run twice
 
 
@@ -55,39 +62,76 @@ class RunFolder:
         self._lock: Held | None = None  # released with the last object that holds it
 
     @classmethod
-    def open(cls, path: Path, config: Settings, every_epoch: bool = False) -> RunFolder:
-        """Start a run in an empty folder, or continue the same one; ``every_epoch``: lose no more than one."""
+    def open(cls, path: Path, config: Settings, every_epoch: bool = False, force: bool = False) -> RunFolder:
+        """Start a run in an empty folder, or continue the same one; ``every_epoch``: lose no more than one.
+
+        ``force`` makes the run in the folder anew, whatever its settings, data and code were.
+        """
         run = cls(path, config.server_model, every_epoch)
         empty, frozen = _empty(path), path / "config.json"
         if not empty and not frozen.exists():
             raise FedolError(f"{path} exists and is not a run; choose another --out.")
         run._lock = _lock(path)
         sweep(path)
-        if empty:
-            write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json()})
-        else:
-            run._check(frozen, config)
+        if not empty:
+            found = run._frozen()
+            if not force and EMPTIED not in found:
+                run._check(found, config)
+                return run
+            run._empty(found, config)
+        noted = {"code": code, "python": PYTHON} if (code := config.code) else {}
+        write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json(), **noted})
         return run
 
-    def _check(self, frozen: Path, config: Settings) -> None:
+    def _frozen(self) -> dict[str, Any]:
+        """What the run in the folder was made with."""
+        frozen = self.path / "config.json"
         try:
             found = read_json(frozen, "choose another --out")
-            schema, before = found["schema"], dict(found["config"])
+            found = {**found, "schema": found["schema"], "config": dict(found["config"])}
+            found["code"] = dict(found.get("code", {}))
         except (KeyError, TypeError, ValueError):
             raise FedolError(f"{frozen} is not the configuration of a run; choose another --out.") from None
-        if schema != SCHEMA:
+        if found["schema"] != SCHEMA:
             raise FedolError(
-                f"{self.path} was made by another version (schema {schema}, this is {SCHEMA}); choose another --out."
+                f"{self.path} was made by another version (schema {found['schema']}, this is {SCHEMA}); "
+                "choose another --out."
             )
-        if changes := config.changes(before):
+        return found
+
+    def _check(self, found: dict[str, Any], config: Settings) -> None:
+        if changes := config.changes(found["config"]):
             words = "; ".join(f"{name} was {then!r}, now {now!r}" for name, (then, now) in changes.items())
-            raise FedolError(f"{self.path} holds another run ({words}); choose another --out.")
+            raise FedolError(f"{self.path} holds another run ({words}); {ANEW}.")
+        if other := config.other_code(found["code"]):
+            words, have = " and ".join(other), "has" if len(other) == 1 else "have"
+            if found.get("python", PYTHON) == PYTHON:
+                raise FedolError(f"{words[0].upper()}{words[1:]} {have} changed since {self.path} was made; {ANEW}.")
+            raise FedolError(
+                f"Whether {words} {have} changed since {self.path} was made cannot be told, because that was with "
+                f"Python {found['python']} and this is {PYTHON}; {ANEW}."
+            )
+
+    def _empty(self, found: dict[str, Any], config: Settings) -> None:
+        """Remove what a run of this kind has written, and nothing else."""
+        if strange := sorted(found["config"].keys() - config.as_json().keys()):
+            raise FedolError(
+                f"{self.path} holds a run of another kind (with the setting '{strange[0]}'); choose another --out."
+            )
+        write_json(self.path / "config.json", {**found, EMPTIED: True})  # a start killed here is made good by the next
+        for file in (file for pattern in (*WRITTEN, *config.written) for file in self.path.glob(pattern)):
+            try:
+                file.unlink()
+            except OSError as error:
+                raise FedolError(
+                    f"{file} cannot be removed ({error.strerror}); mend that and give the same command again."
+                ) from None
 
     def describe_data(self, description: dict[str, Any]) -> None:
         """Keep what the data are; a run continues on the very same data only (a file may have changed meanwhile)."""
         path = self.path / "data.json"
         if path.exists() and read_json(path, AGAIN) != description:
-            raise FedolError(f"{self.path} holds a run on other data than it would get now; choose another --out.")
+            raise FedolError(f"{self.path} holds a run on other data than it would get now; {ANEW}.")
         write_json(path, description)
 
     def knowledge(self, client: int) -> Path:

@@ -107,7 +107,8 @@ def main() -> None:
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != 130:  # typer turns an interrupt into an exit with this code
             raise
-        kept = "what is finished is kept, and the same command continues"
+        same = "the same command without --force" if "--force" in sys.argv else "the same command"
+        kept = f"what is finished is kept, and {same} continues"
         nothing = "nothing is left half-written, and the same command starts again"
         private = any(word.startswith("--dp-epsilon") for word in sys.argv)  # its noise is never kept (fedol.privacy)
         continues = " ".join(sys.argv[1:3]).startswith(CONTINUE) and not private

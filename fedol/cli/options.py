@@ -61,6 +61,9 @@ Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")]
 Test = Annotated[
     Path | None, typer.Option(help="Labelled images (.npz with test_x and test_y) to score the model with at the end.")
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="Make the run in this folder anew, whatever it was made with and of.")
+]
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from fedol.cli.options import (
     DataDir,
     Dataset,
     Device,
+    Force,
     Iterations,
     Json,
     LearningRate,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 NOT_SETTINGS = ["engine", "client_cpus", "client_gpus", "preset", "config", "trust_code"]
-NOT_SETTINGS += ["out", "tensorboard", "quiet", "as_json"]
+NOT_SETTINGS += ["out", "force", "tensorboard", "quiet", "as_json"]
 
 
 def run(
@@ -119,6 +120,7 @@ def run(
     config: Config = None,
     trust_code: TrustCode = False,
     out: Annotated[Path | None, typer.Option(help="The run folder; the same one again continues the run.")] = None,
+    force: Force = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also log for TensorBoard, into the run folder's tensorboard/.")
     ] = False,
@@ -127,7 +129,8 @@ def run(
 ) -> None:
     """Simulate a federation: train the clients, collect one upload each, train the server, show the table.
 
-    What is not given is the preset's; docs/settings.md has every value of each.
+    What is not given is the preset's; docs/settings.md has every value of each. A run with other settings or data, or
+    with a model or method of yours that has changed, is not continued; --force makes it anew.
 
     Examples: fedol run --out runs/first
               fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
@@ -155,7 +158,7 @@ def run(
             progress.epoch(epoch)
             seen(epoch)
 
-        result = simulate(settings, out=folder, on_epoch=on_epoch, on_stage=progress.stage, engine=trains)
+        result = simulate(settings, out=folder, on_epoch=on_epoch, on_stage=progress.stage, engine=trains, force=force)
         if board:
             board.result(result.summary)
     if as_json:

@@ -15,6 +15,7 @@ from fedol.cli.options import (
     DefenceNames,
     Device,
     Epochs,
+    Force,
     Iterations,
     Json,
     LearningRate,
@@ -39,6 +40,7 @@ def serve(
         Path, typer.Option(readable=False, help="The folder that clients' files arrive in. It is only read.")
     ],
     out: Annotated[Path, typer.Option(help="The run folder; the same one again continues the run.")],
+    force: Force = False,
     server_model: ServerModelName = None,
     quorum: Annotated[int | None, typer.Option(min=1, help="Start as soon as this many clients are in.")] = None,
     deadline: Annotated[str | None, typer.Option(help="Start at the latest after this time: 90s, 30m, 2h, 1d.")] = None,
@@ -63,12 +65,12 @@ def serve(
 ) -> None:
     """Watch a folder, validate each arrival, start at quorum or deadline, train, write the model and the report.
 
-    Killed at any moment, the same command goes on where it was.
+    Killed at any moment, the same command goes on where it was (without --force, which begins anew).
 
     Example: fedol serve task --inbox inbox --model resnet56 --quorum 8 --deadline 2h --out runs/federation
     """
     options = {**locals()}
-    apart = ("task", "inbox", "out", "quorum", "deadline", "public", "test", "quiet", "as_json")
+    apart = ("task", "inbox", "out", "force", "quorum", "deadline", "public", "test", "quiet", "as_json")
     settings = given({key: value for key, value in options.items() if key not in apart})
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.finish import finish
@@ -80,7 +82,7 @@ def serve(
 
     wait = seconds(deadline) if deadline else None
     folder = TaskFolder.open(task)
-    coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), out, public)
+    coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), out, public, force=force)
     images = coordinator.test_set(test) if test else None
     with RosterView(Console(stderr=True), folder.task, quorum, quiet or as_json, deadline=wait) as view:
         coordinator.watch(Inbox(inbox), quorum, wait, view.show)

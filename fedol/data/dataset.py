@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ class Dataset:
         """Whether the classes are called by their numbers alone, as where nobody named them."""
         return self.classes == tuple(str(c) for c in range(len(self.classes)))
 
-    @cached_property
+    @property  # not kept: whoever made the dataset may write into its arrays
     def fingerprint(self) -> str:
         """SHA-256 over the images and labels of both parts, in order, the class names, and the sites if known."""
         arrays: list[npt.NDArray[Any]] = [self.train.x, self.train.y, self.test.x, self.test.y]

@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
-from fedol import methods
+from fedol import codeprint, methods
 from fedol.config import RunConfig
 from fedol.data import DATASETS, PARTITIONS, Dataset
 from fedol.methods import CEILING, CONTROLS, ITERATED, LOCAL, METHODS, ONE_PASS, PARAMETER_METHODS
 from fedol.models import identity
-from fedol.provenance import code_digest
 
 ONE_ROUND = [LOCAL, "fedavg", "fedavg-bn", "fedprox", "feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet"]
 ONE_ROUND += ["fedet-probs", "mine", "mine-hard", "fedkt", "fedol", *CONTROLS]
@@ -58,11 +58,11 @@ class Cell:
         own = replace(config, **(control if method in CONTROLS else {"method": method}))
         return cls(method, own, rounds, feedback_epochs, feedback)
 
-    @property
+    @cached_property  # its name stays what it was when the work began
     def settings(self) -> dict[str, Any]:
         """Every setting that this result depends on."""
         found: dict[str, Any] = {"method": self.method}
-        code = methods.digest(self.method)
+        code = methods.fingerprint(self.method)
         found |= {} if code is None else {"method_code": code}
         found |= _data(self.config) if self.method == CEILING else self.client_settings
         plan = self.config.distillation
@@ -82,7 +82,7 @@ class Cell:
                 found |= {} if self.feedback == SERVER else {"feedback": self.feedback}
         return found
 
-    @property
+    @cached_property
     def client_settings(self) -> dict[str, Any]:
         """Every setting that the clients of the first round depend on: equal for all methods that share them."""
         config = self.config
@@ -133,8 +133,9 @@ def _data(config: RunConfig) -> dict[str, Any]:
 
 
 def _partition(config: RunConfig) -> str:
-    """Its name; of one of yours, with a digest of the file it stands in."""
-    code = code_digest(PARTITIONS.get(config.partition.partition(":")[0]))
+    """Its name; of one of yours, with a fingerprint of its code."""
+    scheme = PARTITIONS.get(config.partition.partition(":")[0])
+    code = codeprint.fingerprint(scheme) if scheme else None
     return config.partition if code is None else f"{config.partition}@{code}"
 
 

@@ -52,6 +52,12 @@ PAGES: dict[str, Callable[[Path], Path]] = {"report.html": write_report, SHARED:
 OnRoster = Callable[[Roster, dict[str, str]], None]
 
 
+def check_there(files: list[Path]) -> None:
+    """Refuse a name that no file has: a slip, not a bad file of somebody else's."""
+    if missing := [path for path in files if not path.exists()]:
+        raise InputError(f"There is no file {missing[0]}; nothing was begun.")
+
+
 class Arrivals(Protocol):
     """Where clients' files come from: a folder, or the nodes of a network."""
 
@@ -67,7 +73,13 @@ class Coordinator:
     """The stages of one server run. Each is skipped where its artefact is there."""
 
     def __init__(
-        self, folder: TaskFolder, config: ServerConfig, out: Path, public: Path | None = None, start: Path | None = None
+        self,
+        folder: TaskFolder,
+        config: ServerConfig,
+        out: Path,
+        public: Path | None = None,
+        start: Path | None = None,
+        force: bool = False,
     ) -> None:
         self.task, self.config = folder.task, config
         if any(folder.task.clients.values()):
@@ -83,7 +95,7 @@ class Coordinator:
         self.architecture.build()  # a model that cannot be built is an error now, not after the deadline
         self._start = start
         private_folder(out)  # its votes, verdicts and pages tell about single clients
-        self.folder = RunFolder.open(out, config, every_epoch=True)
+        self.folder = RunFolder.open(out, config, every_epoch=True, force=force)
         write_json(out / "task.json", {"id": self.task.id, "folder": str(folder.path.resolve())})
         self._roster_file = out / "roster.json"
         self.roster = Roster.read(self._roster_file, time.time()).go_on()
@@ -101,8 +113,7 @@ class Coordinator:
     def collect(self, files: list[Path]) -> Roster:
         """Take these files and no others; a run that is made of other files is not mixed with them."""
         if not self.roster.closed:
-            if missing := [path for path in files if not path.exists()]:  # a slip, not a bad file of somebody else's
-                raise InputError(f"There is no file {missing[0]}; nothing was begun.")
+            check_there(files)
             for path in files:
                 try:
                     data = read_bounded(path, self.task.limit)

@@ -22,6 +22,7 @@ def continued(
     settings: dict[str, Any],
     public: Path | None,
     trust_code: bool = False,
+    force: bool = False,
 ) -> tuple[Coordinator, list[Path]]:
     """The run that goes on from ``run``, and the files it is to collect: those of before, then the new ones.
 
@@ -50,7 +51,9 @@ def continued(
     except (AttributeError, OSError, ValueError, KeyError, TypeError) as error:
         raise FedolError(f"{run} cannot be continued: {cause(error)}.") from None
     target = out or run.with_name(f"{run.name}-resumed")
-    return Coordinator(folder, config, target, public, start=model), [*old, *new]
+    if target.resolve() == run.resolve():
+        raise InputError(f"A run that goes on from {run} needs a folder of its own; choose another --out.")
+    return Coordinator(folder, config, target, public, start=model, force=force), [*old, *new]
 
 
 def _digest(path: Path) -> str:

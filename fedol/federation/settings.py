@@ -15,6 +15,9 @@ from fedol.training import Recipe
 class ServerConfig(Settings):
     """The defaults are the paper's, except for the defence."""
 
+    # Not clients/*.fedol: what clients have sent, perhaps only once, is not this server's to make again.
+    written = ("task.json", "roster.json", "nodes.json", "screening.json", "MODEL_CARD.md")
+
     task: str  # its id
     server_model: ModelName = "resnet56"
     width: int = 16

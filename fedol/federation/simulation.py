@@ -53,13 +53,16 @@ def run(
     on_epoch: OnEpoch = lambda epoch: None,
     on_stage: Callable[[str, int], None] = lambda name, epochs: None,
     engine: Engine = in_process,
+    force: bool = False,
     **settings: Any,
 ) -> RunResult:
     """Simulate a federation; ``settings`` are fields of ``RunConfig`` (and ``preset``).
 
     ``dataset`` is a name, a path or a ``Dataset`` of your own. The run folder ``out`` defaults to ``runs/`` and the
-    dataset's name and configuration hash; the same call again continues or reads it. ``engine`` trains the clients: in
-    this process, or ``fedol.federation.flower.engine.on_ray(...)``, with the same result.
+    dataset's name and configuration hash; the same call again continues or reads it. Where the folder's run was made
+    with other settings, other data or other code of a model or method of yours, that is an error; ``force`` makes the
+    run in the folder anew. ``engine`` trains the clients: in this process, or
+    ``fedol.federation.flower.engine.on_ray(...)``, with the same result.
     """
     own = dataset if isinstance(dataset, Dataset) else None
     if own is not None:
@@ -71,7 +74,7 @@ def run(
     else:
         config = changed(config, settings)
     folder = default_folder(config) if out is None else Path(out)
-    result = Simulation(config, folder, own, engine).run(on_epoch, on_stage)
+    result = Simulation(config, folder, own, engine, force).run(on_epoch, on_stage)
     if not (folder / "report.html").exists():
         write_report(folder)
     return result
@@ -86,7 +89,12 @@ class Simulation:
     """The stages of one run. Each leaves its artefacts in the folder and is skipped where they are there."""
 
     def __init__(
-        self, config: RunConfig, out: Path, dataset: Dataset | None = None, engine: Engine = in_process
+        self,
+        config: RunConfig,
+        out: Path,
+        dataset: Dataset | None = None,
+        engine: Engine = in_process,
+        force: bool = False,
     ) -> None:
         self.config, self._engine = config, engine
         self.scenario = Scenario(config, dataset)
@@ -95,7 +103,7 @@ class Simulation:
         clients = {self.scheme.architecture(k) for k in range(config.clients)}
         for architecture in (*clients, self.scenario.server):
             architecture.build()
-        self.folder = RunFolder.open(out, config)
+        self.folder = RunFolder.open(out, config, force=force)
         self.folder.describe_data(self.scenario.describe())
 
     def run(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> RunResult:

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedol import codeprint
 from fedol.errors import FedolError, InputError, cause, unknown
 from fedol.knowledge import Knowledge
 from fedol.methods.fedavg import ParameterMethod
@@ -20,9 +21,9 @@ from fedol.methods.mine import mine, mine_hard
 from fedol.methods.mixture import mixture
 from fedol.methods.pooled import pooled, pooled_free, pooled_uniform
 from fedol.methods.teacher import Clients, Distillation, Method, Targets, Teacher, everywhere
-from fedol.provenance import code_digest
 
 __all__ = [
+    "BUILT_IN",
     "CEILING",
     "CONTROLS",
     "ENSEMBLE",
@@ -35,9 +36,9 @@ __all__ = [
     "Method",
     "Targets",
     "Teacher",
-    "digest",
     "everywhere",
     "find",
+    "fingerprint",
     "names",
     "title",
     "trainings",
@@ -63,6 +64,8 @@ METHODS: dict[str, Method] = {
     "pooled-free": pooled_free,
     "fedkt": fedkt,  # on the knowledge of its own client side, ``fedkt.students``
 }
+
+BUILT_IN = frozenset(METHODS)  # those of FedOL's, whatever a script of yours puts under the same names
 
 # Those of them that vote and train several times; every other trains its server once (``find`` sees to it).
 ITERATED = ["fedol", "fedol-tau0", "fedol-reinit", "fedol+"]
@@ -123,9 +126,9 @@ def title(name: str) -> str:
     return TITLES.get(name, name)
 
 
-def digest(name: str) -> str | None:
-    """Of the file of a method of yours, which may change; None of FedOL's own, and where there is no file."""
-    return code_digest(METHODS.get(name))
+def fingerprint(name: str) -> str | None:
+    """Of the code of a method of yours, which may change; None of FedOL's own."""
+    return codeprint.fingerprint(METHODS[name]) if name in METHODS else None
 
 
 def trainings(name: str, iterations: int) -> int:

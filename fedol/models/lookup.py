@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import nn
 
+from fedol import codeprint
 from fedol.errors import InputError, cause, unknown
 from fedol.models.resnet import bottleneck_resnet, wide_resnet22
 from fedol.models.small import cnn, cnn_large, mlp
@@ -69,12 +70,14 @@ def address(spec: ModelSpec) -> str:
 
 
 def identity(spec: ModelSpec) -> str:
-    """The address; of a file of yours, which may change, with a digest of what it says."""
-    name = address(spec)
-    file = Path(name.rpartition(":")[0])
-    if file.suffix != ".py" or not file.is_file():
-        return name
-    return f"{name}@{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
+    """The address; of a model of yours, which may change, with the fingerprint of its code."""
+    code = fingerprint(spec)
+    return address(spec) if code is None else f"{address(spec)}@{code}"
+
+
+def fingerprint(spec: ModelSpec) -> str | None:
+    """Of the code of a model of yours; None of FedOL's own."""
+    return None if isinstance(spec, str) and ":" not in spec else codeprint.fingerprint(find(spec))
 
 
 def find(spec: ModelSpec) -> Callable[..., nn.Module]:

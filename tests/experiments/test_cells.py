@@ -1,6 +1,5 @@
 """Cells: equal work has one name, different work another; and what a benchmark consists of."""
 
-import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,34 +141,46 @@ def test_one_partition_has_one_name_however_it_is_written():
     assert spec.partitions == ("dirichlet:1", "classes:20", "dirichlet:0.05")
 
 
-def test_a_model_of_yours_is_known_by_what_its_file_says(tmp_path):
+def test_a_model_of_yours_is_known_by_its_code(tmp_path):
     file = tmp_path / "nets.py"
-    file.write_text("Large = 4")
-    mine = [f"{file}:Large"]
-    before = (
-        cell("feddf", server_model=mine[0]),
-        cell("feddf", client_models=mine),
-        cell("fedavg", parameter_model=mine[0]),
+    net = (
+        "from torch import nn\n\ndef Large(classes):\n    return nn.Sequential(nn.Flatten(), nn.Linear({}, classes))\n"
     )
-    hashes = [c.hash for c in before]
-    assert [c.hash for c in before] == hashes
-    file.write_text("Large = 256")
-    assert not {c.hash for c in before} & set(hashes)
-    assert before[0].clients == cell("feddf").clients  # its clients are others' too
+    mine = [f"{file}:Large"]
+
+    def cells():
+        return (
+            cell("feddf", server_model=mine[0]),
+            cell("feddf", client_models=mine),
+            cell("fedavg", parameter_model=mine[0]),
+        )
+
+    file.write_text(net.format(4))
+    hashes = [c.hash for c in cells()]
+    file.write_text(f"# A comment.\n{net.format(4)}")
+    assert [c.hash for c in cells()] == hashes
+    file.write_text(net.format(256))
+    assert not {c.hash for c in cells()} & set(hashes)
+    assert cells()[0].clients == cell("feddf").clients  # its clients are others' too
 
 
-def test_a_method_of_yours_is_known_by_its_code(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_method_of_yours_is_known_by_its_code(monkeypatch):
     hashes = set()
     for number in (2, 3):
-        (tmp_path / f"mine{number}.py").write_text(f"N = {number}\n\ndef sharp(knowledge, settings):\n    return N\n")
-        monkeypatch.setitem(methods.METHODS, "sharp", importlib.import_module(f"mine{number}").sharp)
+        namespace = {}
+        exec(f"N = {number}\n\ndef sharp(knowledge, settings):\n    return N\n", namespace)
+        monkeypatch.setitem(methods.METHODS, "sharp", namespace["sharp"])
         hashes.add(cell("sharp").hash)
     assert len(hashes) == 2 and "method_code" not in cell("feddf").settings
-    namespace = {}
-    exec("def sharp(knowledge, settings): return 4", namespace)  # of which there is no file
-    monkeypatch.setitem(methods.METHODS, "sharp", namespace["sharp"])
-    assert "method_code" not in cell("sharp").settings
+
+
+def test_a_method_that_keeps_a_record_is_one_cell(monkeypatch):
+    seen = []
+    monkeypatch.setitem(methods.METHODS, "sharp", lambda knowledge, settings: seen.append(settings))
+    one = cell("sharp")
+    before = one.hash, one.clients
+    seen.append("what came")
+    assert (one.hash, one.clients) == before
 
 
 def test_a_control_hears_nobody_so_it_has_no_defence():

@@ -274,3 +274,54 @@ def test_a_changed_setting_is_refused(federation: Federation, tmp_path: Path) ->
     coordinator(federation, tmp_path / "run")
     with pytest.raises(FedolError, match=r"lr was 0\.001, now 0\.1"):
         coordinator(federation, tmp_path / "run", lr=0.1)
+
+
+def large(tmp_path: Path, width: int) -> str:
+    """A model of the server's own, in a file."""
+    file = tmp_path / "nets.py"
+    file.write_text(f"""
+from torch import nn
+
+def large(classes):
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear({width}), nn.ReLU(), nn.LazyLinear(classes))
+""")
+    return f"{file}:large"
+
+
+def test_a_changed_model_is_refused_and_force_keeps_what_clients_sent(federation: Federation, tmp_path: Path) -> None:
+    files = [federation.file("alice"), federation.file("bob")]
+    run = coordinator(federation, tmp_path / "run", server_model=large(tmp_path, 4))
+    run.collect(files)
+    run.run()
+    assert coordinator(federation, tmp_path / "run", server_model=large(tmp_path, 4)).run() == run.run()
+    changed = large(tmp_path, 5)
+    with pytest.raises(FedolError, match=r"The model '.*nets.py:large' \(server_model\) has changed since .*--force"):
+        coordinator(federation, tmp_path / "run", server_model=changed)
+    config = ServerConfig(federation.task.id, **{**TINY, "server_model": changed})  # type: ignore[arg-type]
+    copies = sorted((tmp_path / "run" / "clients").glob("*.fedol"))
+    forced = Coordinator(TaskFolder.open(federation.task_dir), config, tmp_path / "run", force=True)
+    assert not forced.roster.closed and not (tmp_path / "run" / "summary.json").exists()
+    forced.collect(copies)  # they are all that may be left of one-shot uploads
+    forced.run()
+    fresh = coordinator(federation, tmp_path / "fresh", server_model=changed)
+    fresh.collect(files)
+    fresh.run()
+    one, two = ((tmp_path / out / "model.safetensors").read_bytes() for out in ("run", "fresh"))
+    assert one == two
+    with pytest.raises(FedolError, match="holds a run of another kind"):
+        fedol.run(out=tmp_path / "run", force=True)
+
+
+def test_a_run_is_not_forced_away_by_the_one_that_goes_on_from_it(federation: Federation, tmp_path: Path) -> None:
+    run = coordinator(federation, tmp_path / "run", iterations=1, epochs=1)
+    run.collect([federation.file("alice")])
+    run.run()
+    for out in (tmp_path / "run", tmp_path / "run" / ".." / "run"):
+        with pytest.raises(InputError, match="needs a folder of its own"):
+            continued(tmp_path / "run", [federation.file("bob")], out, {}, None, force=True)
+    assert (tmp_path / "run" / "model.safetensors").exists()
+    resumed = continued(tmp_path / "run", [federation.file("bob")], None, {}, None)[0]
+    with pytest.raises(FedolError, match="holds another run"):
+        continued(tmp_path / "run", [federation.file("carol")], None, {}, None)
+    again, files = continued(tmp_path / "run", [federation.file("carol")], None, {}, None, force=True)
+    assert again.out == resumed.out and list(again.collect(files).clients) == ["alice", "carol"]

@@ -1,7 +1,7 @@
 """The Flower ``ServerApp``: collect once, validate, distill, save, with the server that ``fedol serve`` runs.
 
-The run config says what the options of ``fedol serve`` say: task, out, server-model, quorum, deadline, public, test,
-width, method, iterations, tau, rho, rho-step, defence, epochs, batch-size, lr, augment, schedule, patch, average,
+The run config says what the options of ``fedol serve`` say: task, out, force, server-model, quorum, deadline, public,
+test, width, method, iterations, tau, rho, rho-step, defence, epochs, batch-size, lr, augment, schedule, patch, average,
 weight-decay, seed, device. Empty, or a quorum of 0: none. And ``clients``: the names of those that are expected, so
 that one that never connects is missed by name.
 
@@ -29,7 +29,7 @@ from fedol.report.roster import RosterView
 from fedol.text import forgiving
 from fedol.times import seconds
 
-APART = ("task", "out", "clients", "quorum", "deadline", "public", "test")
+APART = ("task", "out", "force", "clients", "quorum", "deadline", "public", "test")
 SETTINGS = [field.name for field in fields(ServerConfig) if field.name not in ("task", "parent", "added")]
 
 app = ServerApp()
@@ -57,7 +57,11 @@ def federate(grid: Grid, config: Mapping[str, Any]) -> dict[str, Any]:
     quorum, wait = given.get("quorum") or None, seconds(str(given["deadline"])) if "deadline" in given else None
     if quorum is not None and type(quorum) is not int:
         raise InputError(f"The run setting 'quorum' must be a whole number, but is {quorum!r}.")
-    coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), Path(given["out"]), public)
+    force = given.get("force", False)
+    if type(force) is not bool:
+        raise InputError(f"The run setting 'force' must be true or false, but is {force!r}.")
+    frozen = ServerConfig(folder.task.id, **settings)
+    coordinator = Coordinator(folder, frozen, Path(given["out"]), public, force=force)
     images = coordinator.test_set(test) if test else None
     inbox = GridInbox(grid, folder.task, wait, str(given.get("clients", "")).split())
     with RosterView(Console(), folder.task, quorum, note=lambda: str(inbox.state)) as view:

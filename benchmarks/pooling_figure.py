@@ -52,7 +52,7 @@ def accuracies(folder: str, **wanted: Any) -> dict[tuple[str, int], float]:
         if all(settings.get(name) == value for name, value in wanted.items()):
             key = settings["partition"], settings["seed"]
             if key in found:
-                raise FedolError(f"Two cells of {folder or 'results'} answer to {wanted} with {key}.")
+                raise FedolError(f"Two cells of results/{folder} answer to {wanted} with {key}.")
             found[key] = cell["accuracy"]
     return found
 
@@ -60,7 +60,7 @@ def accuracies(folder: str, **wanted: Any) -> dict[tuple[str, int], float]:
 def fedol_plus() -> list[Row]:
     """FedOL+ above FedOL on the test set: the paper's preset, width 64, equal compute; a value for each seed."""
     same = {"width": 64, "epochs": 50, "iterations": 10, "server_epochs": 50}
-    found = above(accuracies("", method="fedol+", **same), accuracies("", method="fedol", **same))
+    found = above(accuracies("paper", method="fedol+", **same), accuracies("paper", method="fedol", **same))
     return [(name, [points for (p, _), points in found.items() if p == key]) for key, name in PARTITIONS.items()]
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from fedol import methods
 from fedol.cli import main
+from fedol.experiments.store import BenchFolder
 from fedol.experiments.summary import as_the_paper
 from fedol.report.tables import run_table
 
@@ -124,10 +125,10 @@ def test_the_numbers_on_cifar100_are_those_of_the_committed_cells() -> None:
     partitions = "dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20"
 
     def found(folder: str, method: str, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
-        cells = [json.loads(path.read_text()) for path in sorted((ROOT / folder / "cells").glob("*.json"))]
+        cells = BenchFolder(ROOT / folder).results()
         mine = [cell for cell in cells if cell["method"] == method and cell["settings"]["width"] == 64]
         mine = [cell for cell in mine if cell["seed"] in seeds]
-        if folder == "results":  # which has servers trained longer or otherwise, too
+        if folder == "results/paper":  # which has servers trained longer or otherwise, too
             mine = [cell for cell in mine if as_the_paper(cell["settings"])]
         return [[cell for cell in mine if cell["settings"]["partition"] == p] for p in partitions]
 
@@ -139,15 +140,15 @@ def test_the_numbers_on_cifar100_are_those_of_the_committed_cells() -> None:
         return mean + (f" ± {100 * statistics.stdev(over):.1f}" if len(over) > 1 else "")
 
     def row(method: str, *seeds: int) -> str:
-        return " | ".join(map(spread, found("results", method, seeds)))
+        return " | ".join(map(spread, found("results/paper", method, seeds)))
 
     assert f"seeds 0, 4, 5 | {row('fedol', 0, 4, 5)} |" in README
     assert f"in the paper) | {row('feddf', 0, 4, 5)} |" in README
-    assert [len(cells) for cells in found("results", "feddf", (0, 4, 5))] == [3, 3, 3, 3]
+    assert [len(cells) for cells in found("results/paper", "feddf", (0, 4, 5))] == [3, 3, 3, 3]
     assert f"seeds 3 to 5 | {row('fedol', 3, 4, 5)} |" in README
     assert f"as long a training | {row('fedol+', 3, 4, 5)} |" in README
     ended_badly = [  # a client's training, with 30 classes and seed 4 and with 20 and seed 5
-        spread(found("results", method, [seed])[column])
+        spread(found("results/paper", method, [seed])[column])
         for method in ("fedol+", "fedol")
         for column, seed in ((2, 4), (3, 5))
     ]

@@ -48,7 +48,7 @@ LOOPS |= {"FedOL (5 × 4 epochs, ρ step = 0)": "constant", "FedOL (1 × 20 epoc
 
 @pytest.fixture(scope="module")
 def numbers() -> dict[str, Any]:
-    return collect(ROOT / "results")
+    return collect(ROOT / "results" / "paper")
 
 
 def table(heading: str, number: int = 0) -> list[list[str]]:
@@ -129,7 +129,7 @@ def test_what_the_page_says_of_the_first_table_in_short() -> None:
 def by_seed() -> dict[tuple[str, str], dict[int, float]]:
     """Accuracies of the first table by method and partition, of seeds 0, 4 and 5."""
     found: dict[tuple[str, str], dict[int, float]] = {}
-    for result in BenchFolder(ROOT / "results").results():
+    for result in BenchFolder(ROOT / "results" / "paper").results():
         seed, settings = result["seed"], result["settings"]
         if seed in (0, 4, 5) and plain(settings, seed):
             for partition in [settings["partition"]] if "partition" in settings else PARTITIONS:  # a ceiling has none
@@ -194,7 +194,7 @@ def test_equal_compute_on_cifar100() -> None:
                 found[cell["method"], where["partition"]] = cell
         return found
 
-    long, brief = cells(ROOT / "results" / "equal"), cells(ROOT / "results")
+    long, brief = cells(ROOT / "results" / "equal"), cells(ROOT / "results" / "paper")
 
     def clients(cell: dict[str, Any]) -> list[float]:
         return [client["accuracy"] for client in cell["clients"]]
@@ -271,7 +271,7 @@ def test_what_the_page_says_of_small_last_batches() -> None:
         return found
 
     text = " ".join(PAGE.split())
-    small, others = beside(runs(".", width=64, epochs=50))
+    small, others = beside(runs("paper", width=64, epochs=50))
     assert (len(small), len(others)) == (11, 109) and max(small) < 1
     said = f"at {mean(small):.2f} times it on average ({min(small):.2f} to {max(small):.2f}); the 109 others are at"
     assert f"{said} {mean(others):.2f} ± {stdev(others):.2f}." in text

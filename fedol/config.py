@@ -224,7 +224,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "lr": 1e-3,
     },
 }
-# The same federation and upload, trained as well as we know how; results/README.md has the ablation.
+# The same federation and upload, trained as well as we know how; docs/results/best.md has the ablation.
 PRESETS["best"] = {
     **PRESETS["paper"],
     "codec": DEFAULT,

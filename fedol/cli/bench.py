@@ -221,6 +221,20 @@ def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")],
     page(out, quiet=as_json)
 
 
+@bench.command()
+def pack(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")]) -> None:
+    """Move the finished cells of a folder into one file, cells.jsonl: the same results, easier to keep and to share.
+
+    Example: fedol bench pack bench
+    """
+    from fedol.experiments.store import PACKED, BenchFolder
+    from fedol.report.progress import LiveProgress
+
+    with LiveProgress():
+        count = BenchFolder(out).pack()
+    Console().print(f"{out / PACKED} has {count} cells.", markup=False, highlight=False)
+
+
 def _values(
     kind: str, options: dict[str, Any], preset: str, partitions: str | None, methods: str, seeds: str
 ) -> dict[str, Any]:

@@ -21,7 +21,7 @@ SHARED = "report-share.html"
 
 def write_report(folder: Path) -> Path:
     """Make the report of a run or a benchmark (again), the coordinator's; a pure function of its folder."""
-    if any((folder / name).is_dir() for name in ("cells", "cost")):
+    if any((folder / name).is_dir() for name in ("cells", "cost")) or (folder / "cells.jsonl").is_file():
         from fedol.report.bench_view import bench_view as view
 
         template = "bench.html"

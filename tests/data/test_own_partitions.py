@@ -116,13 +116,13 @@ def test_a_cell_knows_your_partition_by_its_code(growing: Any, tmp_path: Path) -
     ]
 
 
-def test_one_that_was_typed_into_a_session_has_no_fingerprint(
+def test_one_that_was_typed_into_a_session_has_a_fingerprint(
     own_partitions: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(OWN, namespace)
-    assert Cell.of("local", configure(overrides={"partition": "growing:1"})).settings["partition"] == "growing:1"
+    assert Cell.of("local", configure(overrides={"partition": "growing:1"})).settings["partition"].startswith("growing:1@")
 
 
 def test_sites_from_a_file_are_the_clients(command: Command, tmp_path: Path) -> None:

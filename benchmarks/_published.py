@@ -9,11 +9,11 @@ from typing import Any
 
 from _record import ROOT
 
+from fedol.bench.store import BenchFolder
+from fedol.bench.summary import label
 from fedol.config import RunConfig, configure
 from fedol.errors import FedolError
-from fedol.evaluation import summary_statistics
-from fedol.experiments.store import BenchFolder
-from fedol.experiments.summary import label
+from fedol.runs.evaluation import summary_statistics
 
 Cell = dict[str, Any]
 Seeds = dict[int, Cell]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fedol.errors import FedolError
-from fedol.provenance import commit, provenance
+from fedol.runs.provenance import commit, provenance
 
 ROOT = Path(__file__).resolve().parent.parent
 commit()  # of the code that runs, not of what is checked out when the record is written

@@ -25,13 +25,13 @@ from _published import (
     table,
 )
 
+from fedol.bench import curves, paper
+from fedol.bench.cells import ONE_ROUND
+from fedol.bench.sheets import OTHERS
+from fedol.bench.summary import NOTICEABLE, as_the_paper, label
 from fedol.errors import FedolError
-from fedol.experiments import curves, paper
-from fedol.experiments.cells import ONE_ROUND
-from fedol.experiments.report import collect
-from fedol.experiments.sheets import OTHERS
-from fedol.experiments.summary import NOTICEABLE, as_the_paper, label
 from fedol.methods import CEILING, ENSEMBLE, LOCAL, title
+from fedol.report.bench_tables import collect
 
 PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")
 FOUR = ("dirichlet:1", "dirichlet:0.05", "classes:3", "classes:2")  # of data with ten classes

@@ -6,9 +6,9 @@ Ten clients' predictions on 5,000 CIFAR-100 images (100 classes) in each of four
 with float32 minus the accuracy with the codec, in points; printed is the worst of all federations, and for Algorithm 1
 the worst of the ten values of rho that the paper's iterations go through. "changed" is the worst share of labels
 that differ at all: a codec can be lucky in its loss, but not in this. "log mean" is the mean of log-probabilities
-(FedDF) and "pool" that of `fedol.pooling`: not FedOL's, but what other methods learn from, and what clipping hurts. The
-"plain" rows are log-probabilities on a companded grid without the runner-up's exact gap: what
-`fedol.codecs.quantised` improves on.
+(FedDF) and "pool" that of `fedol.core.pooling`: not FedOL's, but what other methods learn from, and what clipping
+hurts. The "plain" rows are log-probabilities on a companded grid without the runner-up's exact gap: what
+`fedol.knowledge.codecs.quantised` improves on.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ import torch
 from _record import script, table, write
 from federations import PREDICTIONS, read
 
-from fedol import codecs
-from fedol.codecs.zstd import Zstd
-from fedol.knowledge import Knowledge
+from fedol.core.mixture import Mixture
+from fedol.core.voting import Ballots, baseline_count
+from fedol.knowledge import Knowledge, codecs
+from fedol.knowledge.codecs.zstd import Zstd
 from fedol.methods.pooled import gathered
-from fedol.objective import Mixture
-from fedol.voting import Ballots, baseline_count
 
 NAMES = [
     *("float32", "float32+zstd", "float16", "float16+zstd", "q8c60+zstd", "q7c60", "q7c60+zstd", "q6c60+zstd"),

@@ -26,13 +26,13 @@ from _record import script, table, write
 from federations import PREDICTIONS, Federation, stored
 from torch import Tensor
 
-from fedol.objective import Mixture
+from fedol.core.mixture import Mixture
+from fedol.core.voting import Ballots, baseline_count, shannon
 from fedol.robust.adaptive import exchanged, guesses, most_lies
 from fedol.robust.agreement import Matrix, Opinions, agreement, confidence_agreement
 from fedol.robust.consensus import seconded
 from fedol.robust.defence import DEFAULT, Defence
 from fedol.seeding import numpy_generator
-from fedol.voting import Ballots, baseline_count, shannon
 
 LIARS = 3
 GUESSES = (1, 2, 3)  # of the others' mixture, from 0: drawn image by image, so that pairs of liars do not agree

@@ -22,10 +22,10 @@ import torch
 from _record import ROOT, script, table, write
 from torch import nn
 
+from fedol.bench.worker import read_spec
 from fedol.errors import FedolError
-from fedol.evaluation import accuracy
-from fedol.experiments.worker import read_spec
 from fedol.federation.scenario import Scenario
+from fedol.runs.evaluation import accuracy
 from fedol.seeding import derive
 from fedol.training import Job, Snapshot, fit, predict
 

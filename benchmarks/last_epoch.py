@@ -20,9 +20,9 @@ from typing import Any
 import torch
 from _record import ROOT, script, table, write
 
-from fedol.evaluation import accuracy
-from fedol.experiments.worker import read_spec
+from fedol.bench.worker import read_spec
 from fedol.federation.scenario import Scenario
+from fedol.runs.evaluation import accuracy
 from fedol.training import Fit, Job, Snapshot, fit, loop, predict
 
 CLIENTS = (1, 7)

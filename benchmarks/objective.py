@@ -22,9 +22,9 @@ import torch.nn.functional as F
 from _record import script, seconds, table, write
 from torch import Tensor, nn
 
+from fedol.core.mixture import client_weights, soft_targets
+from fedol.core.voting import pseudo_labels
 from fedol.models import create
-from fedol.objective import client_weights, soft_targets
-from fedol.voting import pseudo_labels
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """(logits of a batch, its indices) to the loss."""

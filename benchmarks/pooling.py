@@ -24,19 +24,19 @@ from federations import PREDICTIONS, read
 from torch import Tensor
 
 from fedol import methods
+from fedol.bench.store import BenchFolder
+from fedol.bench.worker import read_spec
 from fedol.config import RunConfig
+from fedol.core.pooling import balanced
+from fedol.core.voting import Ballots, baseline_count
 from fedol.errors import InputError
-from fedol.evaluation import summary_statistics
-from fedol.experiments.store import BenchFolder
-from fedol.experiments.worker import read_spec
 from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
 from fedol.methods.fedol_plus import FedOLPlus
 from fedol.methods.pooled import gathered
-from fedol.pooling import balanced
+from fedol.runs.evaluation import summary_statistics
 from fedol.seeding import derive, numpy_generator
-from fedol.voting import Ballots, baseline_count
 
 METHODS = ("feddf", "feddf-probs", "mixture", "mine")
 SHORT = ("logit mean", "prob mean", "λ mixture", "MinE", "A", "uniform prior", "D", "ours", "true prior")

@@ -5,7 +5,8 @@
 
 The federations are those of ``pooling.py``, and with ``--bench`` also the uploads that a benchmark has left. Shown are
 differences to the whole pooling, mean ± standard deviation over the federations; labels only score. The pooling is
-written here a second time, with its choices as arguments, and checked to be ``fedol.pooling``'s where they are its own.
+written here a second time, with its choices as arguments, and checked to be ``fedol.core.pooling``'s where they are
+its own.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from federations import read
 from pooling import Case, add_sources, cases, percent, uploaded
 from torch import Tensor
 
-from fedol.evaluation import summary_statistics
+from fedol.core.pooling import TINY, balanced, estimate_prior, tempered
+from fedol.core.voting import shannon
 from fedol.methods.pooled import gathered
-from fedol.pooling import TINY, balanced, estimate_prior, tempered
-from fedol.voting import shannon
+from fedol.runs.evaluation import summary_statistics
 
 SCENARIOS = ("balanced", "1:50 tail", "noise")
 SEEDS = (8, 9, 10)
@@ -96,7 +97,7 @@ def differences(logits: Tensor, labels: Tensor) -> Iterator[tuple[str, str, floa
         if scenario in SCENARIOS:
             sums = Sums(case)
             whole = sums.target(WHOLE)
-            assert torch.allclose(whole, sums.pooled, atol=1e-9), "this is not fedol.pooling any more"
+            assert torch.allclose(whole, sums.pooled, atol=1e-9), "this is not fedol.core.pooling any more"
             right = percent(whole.argmax(1) == sums.truth)
             for name, choices in VARIANTS.items():
                 yield scenario, name, percent(sums.target(choices).argmax(1) == sums.truth) - right

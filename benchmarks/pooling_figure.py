@@ -16,8 +16,8 @@ from typing import Any
 from _published import BEST, above, accuracies, record
 from _record import script
 
-from fedol.evaluation import summary_statistics
 from fedol.report import plots
+from fedol.runs.evaluation import summary_statistics
 
 PARTITIONS = {
     "dirichlet:1": "Dir(1)",

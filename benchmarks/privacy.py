@@ -28,13 +28,13 @@ from _record import script, table, write
 import fedol
 from fedol.config import RunConfig
 from fedol.data import Images
-from fedol.evaluation import accuracy
 from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge
+from fedol.model import ServerModel
 from fedol.privacy.audit import Attacker
 from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
-from fedol.server import ServerModel
+from fedol.runs.evaluation import accuracy
 from fedol.training import fit
 
 CODECS = ("float32", "q7c60+zstd", "q2c20+zstd", "top10+zstd", "top1+zstd")

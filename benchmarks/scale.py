@@ -35,9 +35,9 @@ def make_files(inbox: Path, clients: int, samples: int, classes: int, codec: str
     import torch
     import zstandard
 
-    from fedol.admission import Header
-    from fedol.codecs import Zstd, find
-    from fedol.container import Container
+    from fedol.knowledge.codecs import Zstd, find
+    from fedol.knowledge.container import Container
+    from fedol.knowledge.header import Header
 
     task = make_task(samples, classes)
     packed = find(codec)
@@ -68,9 +68,9 @@ def cell(folder: str, clients: int, samples: int, classes: int) -> dict[str, Any
     """Validate, hear and vote in this process; seconds of each and the peak memory."""
     import torch
 
-    from fedol.federation.inbox import Inbox
     from fedol.federation.roster import Roster
-    from fedol.federation.uploads import knowledge_files
+    from fedol.federation.transports.folder import Inbox
+    from fedol.knowledge.uploads import knowledge_files
     from fedol.methods import Distillation
     from fedol.methods.fedol import FedOL
 
@@ -135,7 +135,7 @@ def main() -> None:
     if options.cell:
         print(json.dumps(cell(**json.loads(options.cell))))
         return
-    from fedol.codecs import SMALL
+    from fedol.knowledge.codecs import SMALL
 
     settings = {"samples": options.samples, "classes": options.classes, "codec": SMALL}
     results = []

@@ -24,7 +24,8 @@ from _record import gpu, script, table, write
 from training import NORMALISE, SEED, pytorch_norms, side_by_side
 
 from fedol.models import create
-from fedol.training import Epoch, Job, Recipe, fit, session, step
+from fedol.training import Epoch, Job, Recipe, fit
+from fedol.training.cuda.engine import session, step
 
 STEPS, BATCH, EPOCHS = 70, 64, 12
 
@@ -42,9 +43,9 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "PyTorch's norms": pytorch_norms,
     "no overlap": lambda: patch.object(step, "weight_gradients_on", idle),
     "no priority": lambda: patch.object(session, "URGENT", 0),
-    "no dependent launch": lambda: patch.dict("fedol.models.tiles.LAUNCH", launch_pdl=False),
+    "no dependent launch": lambda: patch.dict("fedol.models.cuda.tiles.LAUNCH", launch_pdl=False),
     "Adam in one piece": lambda: patch.object(step, "PIECES", 1),
-    "no large sums": lambda: patch("fedol.models.fused.LARGE", 1 << 62),
+    "no large sums": lambda: patch("fedol.models.cuda.fused.LARGE", 1 << 62),
     "cuDNN's benchmark": lambda: torch.backends.cudnn.flags(enabled=True, benchmark=True),
 }
 WORKS = {

@@ -16,8 +16,8 @@ import _results_tables
 from _record import ROOT, script
 
 from fedol.errors import FedolError
-from fedol.experiments.report import collect
 from fedol.files import write_atomically
+from fedol.report.bench_tables import collect
 from fedol.report.plots import rounds_figure
 
 TABLES = {**_results_tables.TABLES, **_pooling_tables.TABLES}

@@ -29,11 +29,11 @@ from pooling import add_uploads, federations_of, long_tail
 
 from fedol.config import RunConfig, changed
 from fedol.distillation import distillation
-from fedol.evaluation import accuracy, summary_statistics
 from fedol.federation.scenario import Scenario
 from fedol.federation.simulation import run
 from fedol.knowledge import Knowledge
 from fedol.methods import ITERATED
+from fedol.runs.evaluation import accuracy, summary_statistics
 from fedol.training import drive
 
 PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:3", "classes:2")

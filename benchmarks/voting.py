@@ -41,7 +41,7 @@ class Ours:
     """The streaming version: a model's predictions may be freed as soon as it is added."""
 
     def __init__(self, models: int, samples: int, classes: int) -> None:
-        from fedol.voting import Ballots
+        from fedol.core.voting import Ballots
 
         self.ballots = Ballots()
 

@@ -10,40 +10,40 @@ __version__ = "0.1.0"
 # Public names and where they live; torch is imported only when the first of them is used.
 _HOME = {
     "Knowledge": "fedol.knowledge",
-    "Mixture": "fedol.objective",
-    "Ballots": "fedol.voting",
-    "PseudoLabels": "fedol.voting",
+    "Mixture": "fedol.core.mixture",
+    "Ballots": "fedol.core.voting",
+    "PseudoLabels": "fedol.core.voting",
     "RunConfig": "fedol.config",
-    "Task": "fedol.task",
+    "Task": "fedol.knowledge.task",
     "TaskFolder": "fedol.federation.taskfolder",
-    "class_confidence": "fedol.voting",
-    "client_weights": "fedol.objective",
+    "class_confidence": "fedol.core.voting",
+    "client_weights": "fedol.core.mixture",
     "distill": "fedol.distillation",
-    "entropy": "fedol.voting",
-    "load": "fedol.server",
-    "pseudo_labels": "fedol.voting",
+    "entropy": "fedol.core.voting",
+    "load": "fedol.model",
+    "pseudo_labels": "fedol.core.voting",
     "run": "fedol.federation.simulation",
-    "soft_targets": "fedol.objective",
+    "soft_targets": "fedol.core.mixture",
 }
 
 __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
     from fedol.config import RunConfig as RunConfig
+    from fedol.core.mixture import Mixture as Mixture
+    from fedol.core.mixture import client_weights as client_weights
+    from fedol.core.mixture import soft_targets as soft_targets
+    from fedol.core.voting import Ballots as Ballots
+    from fedol.core.voting import PseudoLabels as PseudoLabels
+    from fedol.core.voting import class_confidence as class_confidence
+    from fedol.core.voting import entropy as entropy
+    from fedol.core.voting import pseudo_labels as pseudo_labels
     from fedol.distillation import distill as distill
     from fedol.federation.simulation import run as run
     from fedol.federation.taskfolder import TaskFolder as TaskFolder
     from fedol.knowledge import Knowledge as Knowledge
-    from fedol.objective import Mixture as Mixture
-    from fedol.objective import client_weights as client_weights
-    from fedol.objective import soft_targets as soft_targets
-    from fedol.server import load as load
-    from fedol.task import Task as Task
-    from fedol.voting import Ballots as Ballots
-    from fedol.voting import PseudoLabels as PseudoLabels
-    from fedol.voting import class_confidence as class_confidence
-    from fedol.voting import entropy as entropy
-    from fedol.voting import pseudo_labels as pseudo_labels
+    from fedol.knowledge.task import Task as Task
+    from fedol.model import load as load
 
 
 def __getattr__(name: str) -> Any:

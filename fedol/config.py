@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fedol import methods
-from fedol.codecs import DEFAULT, find
 from fedol.data.partitions import Partition
 from fedol.data.partitions import canonical as partition_name
 from fedol.errors import InputError, unknown
 from fedol.kinds import check_kinds
+from fedol.knowledge.codecs import DEFAULT, find
 from fedol.methods import CONTROLS, LOCAL, PARAMETER_METHODS, Distillation
 from fedol.models.trust import check_settings
 from fedol.robust.defence import NONE, Defence, canonical

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from fedol import methods
-from fedol.arrays import Array, to_tensor
+from fedol.core.arrays import Array, to_tensor
 from fedol.data.split import channel_statistics
 from fedol.errors import FedolError, InputError, unknown
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, Targets, Teacher
+from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
 from fedol.robust.defence import NONE, Defence
 from fedol.robust.screening import screen
 from fedol.seeding import derive
-from fedol.server import Architecture, ServerModel
 from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, resolve_device
 
 

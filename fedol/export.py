@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from fedol.errors import FedolError, cause
 from fedol.files import write_atomically
-from fedol.server import ServerModel
-from fedol.watching import watched
+from fedol.model import ServerModel
+from fedol.progress import watched
 
 
 class WithPixels(nn.Module):

@@ -24,12 +24,12 @@ import numpy as np
 from fedol import Knowledge, Task
 from fedol.data.unlabelled import load_images
 from fedol.errors import FedolError, InputError
-from fedol.federation.inbox import Inbox
 from fedol.federation.roster import Roster
 from fedol.federation.taskfolder import TaskFolder
-from fedol.inspection import inspect
+from fedol.federation.transports.folder import Inbox
+from fedol.knowledge.inspection import inspect
+from fedol.model import Architecture, ServerModel, load
 from fedol.models import create
-from fedol.server import Architecture, ServerModel, load
 from fedol.training import Normalisation
 
 PUBLIC = np.arange(40, dtype=np.uint8).reshape(10, 1, 2, 2)

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedol.accord import Accord
-from fedol.pooling import Pool
-from fedol.voting import shannon
+from fedol.core.pooling import Pool
+from fedol.core.reliability import Accord
+from fedol.core.voting import shannon
 
 SAMPLES, CLASSES = 300, 6
 

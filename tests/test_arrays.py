@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedol.arrays import to_tensor
+from fedol.core.arrays import to_tensor
 from fedol.errors import InputError
 
 

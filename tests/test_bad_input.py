@@ -18,10 +18,10 @@ from safetensors.torch import save_file
 import fedol
 from fedol.cli import main
 from fedol.data import Dataset
-from fedol.epochfile import EpochFile
 from fedol.errors import FedolError, InputError
 from fedol.methods.fedkt import load_labels
-from fedol.runs import read_kept
+from fedol.runs.folder import read_kept
+from fedol.training.epochfile import EpochFile
 
 UNIFORM = np.full((2, 6, 3), 1 / 3)
 PUBLIC = np.zeros((6, 1, 8, 8), dtype=np.uint8)

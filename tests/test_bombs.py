@@ -14,21 +14,21 @@ import pytest
 import zstandard
 
 from fedol import Task
-from fedol.admission import Header
-from fedol.codecs.floats import LOWEST
-from fedol.container import Container
 from fedol.data import unlabelled
 from fedol.data.unlabelled import load_images
 from fedol.errors import InputError
 from fedol.federation.taskfolder import TaskFolder
-from fedol.task import TaskRef
+from fedol.knowledge.codecs.floats import LOWEST
+from fedol.knowledge.container import Container
+from fedol.knowledge.header import Header
+from fedol.knowledge.task import TaskRef
 
 IMAGES = np.arange(48, dtype=np.uint8).reshape(12, 1, 2, 2)
 ALLOWED = 400 << 20  # bytes of memory beyond what a command takes anyway
 PROGRAM = """
 import resource, sys
 from fedol.cli import main
-import fedol.federation.client, fedol.inspection, fedol.report.inspection, torch, numpy
+import fedol.federation.client, fedol.knowledge.inspection, fedol.report.inspection, torch, numpy
 with open("/proc/self/statm") as file:
     now = int(file.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (now + int(sys.argv[1]),) * 2)
@@ -68,7 +68,7 @@ def test_inspect(given: bool, tmp_path: Path) -> None:
 
 
 def test_what_a_file_may_hold_grows_with_it_up_to_a_limit() -> None:
-    from fedol.admission import MOST_VALUES, likely_values
+    from fedol.knowledge.header import MOST_VALUES, likely_values
 
     assert likely_values(100) == 1 << 20 and likely_values(1 << 16) == 1 << 24
     assert likely_values(1 << 30) == MOST_VALUES == 1 << 25

@@ -22,7 +22,7 @@ from fedol.errors import FedolError, InputError
 from fedol.federation.settings import ServerConfig
 from fedol.methods import METHODS
 from fedol.methods.teacher import once
-from fedol.runs import RunFolder
+from fedol.runs.folder import RunFolder
 
 ADVICE = "choose another --out, or make it anew with --force"
 
@@ -234,7 +234,7 @@ def test_force_touches_no_folder_that_is_not_such_a_run(tiny: dict[str, Any], tm
 def test_force_waits_for_nobody_who_works_there(finished: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "run"
     held = (
-        "import sys, time; from pathlib import Path; from fedol.locks import hold\n"
+        "import sys, time; from pathlib import Path; from fedol.runs.locks import hold\n"
         "lock = hold(Path(sys.argv[1]) / 'run.lock'); print('held', flush=True); time.sleep(60)"
     )
     fedol.run(out=out, **tiny)

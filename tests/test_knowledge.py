@@ -14,9 +14,10 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from fedol import Knowledge, Task, codecs, methods
-from fedol.container import Container, Incomplete, read_bounded
+from fedol import Knowledge, Task, methods
 from fedol.errors import InputError
+from fedol.knowledge import codecs
+from fedol.knowledge.container import Container, Incomplete, read_bounded
 from fedol.methods import Distillation
 
 IMAGES = np.arange(6 * 4, dtype=np.uint8).reshape(6, 1, 2, 2)

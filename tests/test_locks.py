@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from fedol.locks import Taken, hold
+from fedol.runs.locks import Taken, hold
 
 fcntl = pytest.importorskip("fcntl", reason="this system has no locks on folders")
 
 OTHER = """
 import sys
 from pathlib import Path
-from fedol.locks import Taken, hold
+from fedol.runs.locks import Taken, hold
 try:
     held = hold(Path(sys.argv[1]))
 except Taken:

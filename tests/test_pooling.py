@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedol.core.mixture import Mixture
+from fedol.core.pooling import BOUND, Pool, balanced, estimate_prior, log_counts, tempered
+from fedol.core.voting import shannon
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, find
 from fedol.methods.fedol_plus import FedOLPlus
-from fedol.objective import Mixture
-from fedol.pooling import BOUND, Pool, balanced, estimate_prior, log_counts, tempered
-from fedol.voting import shannon
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "predictions"
 CLASSES, SAMPLES = 12, 600

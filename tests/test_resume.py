@@ -18,7 +18,7 @@ from filelock import FileLock
 import fedol
 from fedol.config import RunConfig
 from fedol.errors import FedolError
-from fedol.runs import RunFolder
+from fedol.runs.folder import RunFolder
 
 SETTINGS: dict[str, Any] = {
     "device": "cpu",

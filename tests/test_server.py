@@ -12,8 +12,8 @@ from torch import nn
 import fedol
 from fedol.data import load
 from fedol.errors import FedolError, InputError
+from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec, create
-from fedol.server import Architecture, ServerModel
 from fedol.training import Normalisation
 
 

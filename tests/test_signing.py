@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 pytest.importorskip("cryptography", reason="signing needs the package cryptography")
 
 from fedol import Knowledge, Task
-from fedol.admission import check_sender
 from fedol.cli import app
-from fedol.container import Container
 from fedol.errors import FedolError, InputError
 from fedol.federation.roster import Roster
 from fedol.federation.taskfolder import TaskFolder
-from fedol.signing import check_public_key, new_key, public_key, sign, verify
+from fedol.knowledge.container import Container
+from fedol.knowledge.header import check_sender
+from fedol.knowledge.signing import check_public_key, new_key, public_key, sign, verify
 
 IMAGES = np.zeros((4, 1, 2, 2), np.uint8)
 KNOWLEDGE_ROWS = np.full((4, 2), 0.5)

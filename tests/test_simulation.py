@@ -16,8 +16,8 @@ from fedol.data.split import Split
 from fedol.errors import FedolError
 from fedol.federation.simulation import RunResult
 from fedol.knowledge import Knowledge
-from fedol.provenance import commit, versions
-from fedol.runs import read_kept
+from fedol.runs.folder import read_kept
+from fedol.runs.provenance import commit, versions
 
 SMALL: dict[str, Any] = {"epochs": 8, "iterations": 4, "device": "cpu"}  # the quick job, shortened
 
@@ -102,7 +102,7 @@ def test_the_stored_votes_are_algorithm_1_on_the_uploads(small: RunResult) -> No
 def test_the_commit_is_that_of_the_code_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     commit.cache_clear()
     before = commit()
-    monkeypatch.setattr("fedol.provenance._git", lambda *arguments: "another")
+    monkeypatch.setattr("fedol.runs.provenance._git", lambda *arguments: "another")
     assert commit() == before
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from fedol.bench.summary import label
 from fedol.errors import FedolError
-from fedol.experiments.report import collect, sheets
-from fedol.experiments.summary import label
 from fedol.files import write_json
+from fedol.report.bench_tables import collect, sheets
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/cells.jsonl"))

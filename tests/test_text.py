@@ -20,6 +20,7 @@ from rich.console import Console
 from fedol.cli import main
 from fedol.federation.roster import Arrival, Roster
 from fedol.files import read_json, write_json
+from fedol.knowledge.task import Task
 from fedol.report.bars import Bars
 from fedol.report.charts import heat_map
 from fedol.report.inspection import inspection_view
@@ -30,7 +31,6 @@ from fedol.report.plain import plain
 from fedol.report.roster import roster_table
 from fedol.report.server import remarks, server_table
 from fedol.report.tables import partition_table, run_table
-from fedol.task import Task
 from fedol.text import printable, shown
 
 HALF = "\ud800"  # of a surrogate pair
@@ -220,7 +220,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.settings import ServerConfig
     from fedol.federation.taskfolder import TaskFolder
-    from fedol.privacy.guarantee import Guarantee
+    from fedol.knowledge.guarantee import Guarantee
 
     folder = tmp_path_factory.mktemp("run")
     data = split(load("digits"), 40, 0)
@@ -290,7 +290,7 @@ def test_a_chart_of_hostile_classes() -> None:
 
 
 def test_bench_tables_as_files() -> None:
-    from fedol.experiments.sheets import Sheet
+    from fedol.bench.sheets import Sheet
 
     for words in HOSTILE:
         sheet = Sheet("name", words, ["", words], [[words, "-0.1"]], words, [{"method": words, "points": -0.13}])

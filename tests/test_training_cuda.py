@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from fedol.models import blocks, create
-from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, fit, step
-from fedol.training.cuda import CudaEngine
+from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, fit
+from fedol.training.cuda.engine import CudaEngine, step
 from fedol.training.loop import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedol import Ballots, class_confidence, entropy, pseudo_labels
+from fedol.core.voting import baseline_count, with_entropy
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
 from fedol.methods.fedol import FedOL
-from fedol.voting import baseline_count, with_entropy
 
 # --- The reference: the paper's pseudo-code in loops, C² and G in fractions, with the edge-case table.
 
@@ -130,7 +130,7 @@ def test_blocks_of_samples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     rng = np.random.default_rng(3)
     probs = rng.dirichlet(np.ones(5), size=(4, 40))
     whole = pseudo_labels(probs, 0.4)
-    monkeypatch.setattr("fedol.voting.BLOCK", 12)  # three samples at a time
+    monkeypatch.setattr("fedol.core.voting.BLOCK", 12)  # three samples at a time
     parts = pseudo_labels(probs, 0.4)
     for one, other in zip(vars(whole).values(), vars(parts).values(), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -48,9 +48,9 @@ def audit(
     Examples: fedol audit runs/quick
               fedol audit --task task --model mine.safetensors --data my.npz
     """
+    from fedol.federation.audit import run_audit, words
     from fedol.privacy.audit import SHADOWS
     from fedol.privacy.audit import audit as attack
-    from fedol.privacy.findings import run_audit, words
     from fedol.report.progress import LiveProgress
     from fedol.text import say
 
@@ -67,7 +67,7 @@ def audit(
         from fedol.federation.client import client_data
         from fedol.federation.predictors import Asked, open_model, promise, recipe_of
         from fedol.federation.taskfolder import TaskFolder
-        from fedol.server import ServerModel
+        from fedol.model import ServerModel
         from fedol.training import Recipe
 
         if task is None or model is None or data is None:

@@ -159,7 +159,7 @@ def run_file(
 
     Example: fedol bench run results/specs/9-dev64.json --data-dir DATA --out bench
     """
-    from fedol.experiments.worker import read_values
+    from fedol.bench.worker import read_values
 
     values = read_values(file, trust_code, data_dir=data_dir, device=device)
     run(values, out, time_limit, side_by_side, dry_run, None, quiet, as_json)
@@ -184,12 +184,12 @@ def cost(
     Example: fedol bench cost --data-dir DATA --width 64 --out bench
     """
     options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
+    from fedol.bench.cells import identified
+    from fedol.bench.cost import cost as compute
+    from fedol.bench.cost_sheet import cost_sheet
+    from fedol.bench.store import BenchFolder
     from fedol.config import configure
     from fedol.data import load
-    from fedol.experiments.cells import identified
-    from fedol.experiments.cost import cost as compute
-    from fedol.experiments.cost_sheet import cost_sheet
-    from fedol.experiments.store import BenchFolder
     from fedol.federation.scenario import Scenario
     from fedol.report.progress import LiveProgress
 
@@ -227,7 +227,7 @@ def pack(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")]) -
 
     Example: fedol bench pack bench
     """
-    from fedol.experiments.store import PACKED, BenchFolder
+    from fedol.bench.store import PACKED, BenchFolder
     from fedol.report.progress import LiveProgress
 
     with LiveProgress():

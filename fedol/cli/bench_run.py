@@ -24,8 +24,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Run a benchmark (or plan it, or only write it to ``spec``), print its tables and leave with its exit code."""
-    from fedol.experiments.runner import Bench
-    from fedol.experiments.spec import Spec
+    from fedol.bench.runner import Bench
+    from fedol.bench.spec import Spec
     from fedol.files import write_json
     from fedol.report.bench import BenchProgress, plan_table
     from fedol.report.plain import plain
@@ -64,7 +64,7 @@ def run(
 
 def tables(out: Path, quiet: bool = False, as_json: bool = False, summary: dict[str, Any] | None = None) -> None:
     """Print the folder's tables, or its numbers beside a ``summary``, then write them: it may be one to read only."""
-    from fedol.experiments.report import collect, sheets, write
+    from fedol.report.bench_tables import collect, sheets, write
     from fedol.report.plain import plain
     from fedol.report.progress import LiveProgress
 

@@ -65,7 +65,7 @@ def fit(
     options = given({"width": width, "seed": seed, "device": device})
     from fedol.federation.client import client_fit
     from fedol.federation.taskfolder import TaskFolder
-    from fedol.privacy.guarantee import Guarantee
+    from fedol.knowledge.guarantee import Guarantee
     from fedol.privacy.training import Budget
     from fedol.report.progress import LiveProgress
     from fedol.text import say
@@ -115,9 +115,9 @@ def predict(
 
     Example: fedol client predict task --model forest.joblib --out alice.fedol
     """
-    from fedol.admission import check_sender
     from fedol.federation.predictors import predict_knowledge
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.knowledge.header import check_sender
     from fedol.privacy.release import parsed, released
     from fedol.report.progress import LiveProgress
     from fedol.report.tables import size

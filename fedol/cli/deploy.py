@@ -51,9 +51,9 @@ def watch(
     Example: fedol deploy watch runs/federation
     """
     from fedol.errors import FedolError
-    from fedol.federation.nodes import Nodes
     from fedol.federation.roster import Roster
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.federation.transports.nodes import Nodes
     from fedol.report.roster import RosterView
 
     if not (run / "roster.json").exists():

@@ -74,9 +74,9 @@ def distill(
     options = {**locals()}
     apart = ("paths", "resume", "out", "force", "public", "test", "trust_code", "quiet", "as_json")
     settings = given({key: value for key, value in options.items() if key not in apart})
+    from fedol.cli.finish import finish
     from fedol.federation.coordinator import Coordinator, check_there
-    from fedol.federation.finish import finish
-    from fedol.federation.late import continued
+    from fedol.federation.resume import continued
     from fedol.federation.settings import ServerConfig
     from fedol.federation.taskfolder import TaskFolder
 

@@ -14,7 +14,7 @@ def doctor(as_json: Json = False) -> None:
     """
     from rich.console import Console
 
-    from fedol.doctor import diagnose
+    from fedol.cli.diagnosis import diagnose
     from fedol.report.doctor import doctor_text
     from fedol.report.progress import LiveProgress
 

@@ -23,9 +23,9 @@ def export(
     Example: fedol export runs/federation --onnx model.onnx
     """
     from fedol.export import export_onnx
+    from fedol.model import load
     from fedol.report.progress import LiveProgress
     from fedol.report.tables import size
-    from fedol.server import load
     from fedol.text import say
 
     with LiveProgress(quiet=quiet or as_json):

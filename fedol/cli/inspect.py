@@ -22,7 +22,7 @@ def inspect(
     Example: fedol inspect alice.fedol --task task
     """
     from fedol.federation.taskfolder import TaskFolder
-    from fedol.inspection import inspect as look
+    from fedol.knowledge.inspection import inspect as look
     from fedol.report.inspection import inspection_view
 
     found = look(file, TaskFolder.open(task).task if task else None)

@@ -31,7 +31,7 @@ def new(
 
     Example: fedol keys new alice.key
     """
-    from fedol.signing import new_key
+    from fedol.knowledge.signing import new_key
     from fedol.text import say
 
     public = new_key(file)

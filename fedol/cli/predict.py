@@ -26,10 +26,10 @@ def predict(
     import numpy as np
 
     from fedol.data.unlabelled import load_images
+    from fedol.model import load
+    from fedol.progress import watched
     from fedol.report.progress import LiveProgress
-    from fedol.server import load
     from fedol.text import shown
-    from fedol.watching import watched
 
     model = load(run, trust_code=trust_code)
     with LiveProgress(quiet=as_json):

@@ -72,11 +72,11 @@ def serve(
     options = {**locals()}
     apart = ("task", "inbox", "out", "force", "quorum", "deadline", "public", "test", "quiet", "as_json")
     settings = given({key: value for key, value in options.items() if key not in apart})
+    from fedol.cli.finish import finish
     from fedol.federation.coordinator import Coordinator
-    from fedol.federation.finish import finish
-    from fedol.federation.inbox import Inbox
     from fedol.federation.settings import ServerConfig
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.federation.transports.folder import Inbox
     from fedol.report.roster import RosterView
     from fedol.times import seconds
 

@@ -48,9 +48,9 @@ def new(
     """
     from fedol.data.unlabelled import load_images
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.knowledge.signing import check_public_key
+    from fedol.knowledge.task import Task
     from fedol.report.progress import LiveProgress
-    from fedol.signing import check_public_key
-    from fedol.task import Task
     from fedol.text import say
 
     with LiveProgress(quiet=as_json):

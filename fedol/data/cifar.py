@@ -20,7 +20,7 @@ import numpy.typing as npt
 from fedol.data.arrays import load_arrays
 from fedol.data.dataset import Dataset
 from fedol.errors import InputError
-from fedol.watching import watched
+from fedol.progress import watched
 
 CACHE = Path("~/.cache/fedol")
 PIECE = 2**20  # bytes of a download between two moves of the progress bar

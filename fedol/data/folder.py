@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedol.data.dataset import Dataset
 from fedol.data.holdout import holdout
 from fedol.errors import InputError
-from fedol.watching import watched
+from fedol.progress import watched
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 LAYOUT = "expected are train/CLASS/* and test/CLASS/*, or CLASS/* alone"

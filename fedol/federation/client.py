@@ -11,17 +11,17 @@ import torch
 
 from fedol.data import Dataset, Images, fingerprint, load
 from fedol.data.split import channel_statistics
-from fedol.epochfile import EpochFile
 from fedol.errors import FedolError, InputError, cause, measures
-from fedol.evaluation import accuracy
+from fedol.knowledge.task import Task
+from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
-from fedol.models.lookup import imported
+from fedol.models.registry import imported
 from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
+from fedol.runs.evaluation import accuracy
 from fedol.seeding import derive
-from fedol.server import Architecture, ServerModel
-from fedol.task import Task
 from fedol.training import Job, Normalisation, OnEpoch, Recipe, fit, resolve_device
+from fedol.training.epochfile import EpochFile
 
 
 def client_data(source: str, task: Task) -> tuple[Images, Images]:

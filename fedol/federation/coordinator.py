@@ -1,6 +1,6 @@
 """A server that learns from files: collects them, trains, writes the model and the report, and survives in between.
 
-Every step leaves its artefact in the run folder (see ``fedol.runs``), here also:
+Every step leaves its artefact in the run folder (see ``fedol.runs.folder``), here also:
 
     task.json       which task, and where its folder is
     roster.json     who is in, who was refused and why
@@ -21,27 +21,27 @@ from typing import Any, Protocol
 
 import torch
 
-from fedol import signing
-from fedol.container import read_bounded
 from fedol.data import Images
 from fedol.data.split import channel_statistics
 from fedol.distillation import distillation
 from fedol.errors import FedolError, InputError
-from fedol.federation.account import account_for_labels, account_for_tests, diagnosed
 from fedol.federation.roster import Roster
 from fedol.federation.settings import ServerConfig
 from fedol.federation.summary import federation_summary
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.testset import test_set
-from fedol.federation.uploads import knowledge_files
 from fedol.files import private_folder, read_json, write_atomically, write_json
-from fedol.provenance import provenance
+from fedol.knowledge import signing
+from fedol.knowledge.container import read_bounded
+from fedol.knowledge.task import Task
+from fedol.knowledge.uploads import knowledge_files
+from fedol.model import Architecture, ServerModel, load
 from fedol.report.modelcard import model_card
 from fedol.report.pages import SHARED, write_report, write_share
 from fedol.robust.screening import left_out, screen
-from fedol.runs import AGAIN, RunFolder, read_summary
-from fedol.server import Architecture, ServerModel, load
-from fedol.task import Task
+from fedol.runs.account import account_for_labels, account_for_tests, diagnosed
+from fedol.runs.folder import AGAIN, RunFolder, read_summary
+from fedol.runs.provenance import provenance
 from fedol.times import Deadline, steady
 from fedol.training import Normalisation, OnEpoch, drive, resolve_device
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fedol.errors import FedolError
 from fedol.federation.scheme import Scheme, guarded
-from fedol.runs import RunFolder
+from fedol.runs.folder import RunFolder
 from fedol.training import OnEpoch, drive
 
 Engine = Callable[[Scheme, Sequence[int], RunFolder, OnEpoch], list[str]]

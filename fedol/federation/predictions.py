@@ -14,13 +14,13 @@ from fedol import methods
 from fedol.distillation import Store, serve
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Client, Lesson, seconds
-from fedol.federation.uploads import Uploads, knowledge_files
 from fedol.knowledge import Knowledge
+from fedol.knowledge.uploads import Uploads, knowledge_files
 from fedol.methods.fedkt import load_labels, save_labels, students, trainings
 from fedol.methods.teacher import Teacher
+from fedol.model import Architecture, ServerModel
 from fedol.robust.screening import Screening, screen
 from fedol.seeding import derive
-from fedol.server import Architecture, ServerModel
 from fedol.training import Process, predict
 
 

@@ -20,16 +20,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedol.arrays import SUM_TOLERANCE
-from fedol.classes import on_all_classes
+from fedol.core.arrays import SUM_TOLERANCE
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge import Knowledge
-from fedol.models.lookup import imported
-from fedol.privacy.guarantee import Guarantee
-from fedol.server import ServerModel, load
-from fedol.task import Task
+from fedol.knowledge.classes import on_all_classes
+from fedol.knowledge.guarantee import Guarantee
+from fedol.knowledge.task import Task
+from fedol.model import ServerModel, load
+from fedol.models.registry import imported
+from fedol.progress import watched
 from fedol.training import Recipe
-from fedol.watching import watched
 
 BATCH = 512  # images between two moves of the progress bar; as many as ``training.predict`` takes at once
 

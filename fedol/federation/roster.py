@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedol.container import Incomplete, read_bounded
 from fedol.errors import FedolError, InputError, cause
 from fedol.files import intact, read_json, write_atomically, write_json
 from fedol.knowledge import Knowledge
-from fedol.task import Task
+from fedol.knowledge.container import Incomplete, read_bounded
+from fedol.knowledge.task import Task
 from fedol.text import MOST, is_text, printable
 
 MOST_REFUSED = 200  # files that are named with their reason: a flood of junk must not fill the disk or the page

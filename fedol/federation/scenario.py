@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from fedol.config import ModelName, RunConfig
 from fedol.data import Dataset, Split, load, partition, split
 from fedol.data.split import parts
+from fedol.knowledge.task import Task
+from fedol.model import Architecture
 from fedol.seeding import derive
-from fedol.server import Architecture
-from fedol.task import Task
 from fedol.training import Job, Normalisation, resolve_device
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from fedol.distillation import Store
 from fedol.errors import FedolError
 from fedol.federation.scenario import Scenario
-from fedol.server import Architecture, ServerModel
+from fedol.model import Architecture, ServerModel
 from fedol.training import Fit, Process
 
 T = TypeVar("T")

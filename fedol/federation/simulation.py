@@ -13,21 +13,21 @@ import numpy as np
 from fedol.config import RunConfig, changed, configure
 from fedol.data import Dataset
 from fedol.errors import FedolError
-from fedol.evaluation import accuracy, evaluate_clients, summary_statistics
 from fedol.federation import schemes
-from fedol.federation.account import account_for_labels, account_for_tests, diagnosed
 from fedol.federation.engine import Engine, in_process
 from fedol.federation.predictions import Predictions
 from fedol.federation.scenario import Scenario
 from fedol.files import write_json
 from fedol.methods import LOCAL, trainings
+from fedol.model import ServerModel
+from fedol.model import load as load_model
 from fedol.models import describe, parameter_count
-from fedol.provenance import commit, provenance
 from fedol.report.pages import write_report
 from fedol.robust.screening import left_out
-from fedol.runs import RunFolder, read_summary
-from fedol.server import ServerModel
-from fedol.server import load as load_model
+from fedol.runs.account import account_for_labels, account_for_tests, diagnosed
+from fedol.runs.evaluation import accuracy, evaluate_clients, summary_statistics
+from fedol.runs.folder import RunFolder, read_summary
+from fedol.runs.provenance import commit, provenance
 from fedol.training import OnEpoch, drive
 
 
@@ -62,7 +62,7 @@ def run(
     dataset's name and configuration hash; the same call again continues or reads it. Where the folder's run was made
     with other settings, other data or other code of a model or method of yours, that is an error; ``force`` makes the
     run in the folder anew. ``engine`` trains the clients: in this process, or
-    ``fedol.federation.flower.engine.on_ray(...)``, with the same result.
+    ``fedol.federation.transports.flower.engine.on_ray(...)``, with the same result.
     """
     own = dataset if isinstance(dataset, Dataset) else None
     if own is not None:

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from fedol.data import Images
-from fedol.evaluation import accuracy
 from fedol.federation.roster import Roster
 from fedol.federation.settings import ServerConfig
+from fedol.knowledge.task import Task
+from fedol.model import ServerModel, load
 from fedol.models import describe, parameter_count
-from fedol.provenance import versions
-from fedol.server import ServerModel, load
-from fedol.task import Task
+from fedol.runs.evaluation import accuracy
+from fedol.runs.provenance import versions
 
 
 def federation_summary(

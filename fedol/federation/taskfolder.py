@@ -14,7 +14,7 @@ from fedol.data import fingerprint
 from fedol.data.unlabelled import load_images
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_json, write_atomically, write_json
-from fedol.task import Task
+from fedol.knowledge.task import Task
 
 SCHEMA = 2
 UNSIGNED = 1  # the schema before: its id covered neither keys nor a nonce, so it is read only where nothing is signed

@@ -8,7 +8,7 @@ from fedol.data import Images
 from fedol.data.npz import load_test
 from fedol.errors import InputError, measures
 from fedol.federation.client import task_classes
-from fedol.task import Task
+from fedol.knowledge.task import Task
 
 
 def test_set(path: Path, task: Task, shape: tuple[int, ...]) -> Images:

@@ -13,8 +13,8 @@ from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Client, Lesson, seconds
 from fedol.methods import PARAMETER_METHODS
 from fedol.methods.fedavg import average, recalibrate
+from fedol.model import Architecture, ServerModel, load
 from fedol.seeding import derive
-from fedol.server import Architecture, ServerModel, load
 from fedol.training import Process
 
 

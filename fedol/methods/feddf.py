@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from fedol.arrays import exact
+from fedol.core.arrays import exact
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from fedol.arrays import exact
+from fedol.core.arrays import exact
+from fedol.core.voting import TIE
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot
-from fedol.voting import TIE
 
 DIVERSITY = 0.05  # λ, the weight of the dissenters
 

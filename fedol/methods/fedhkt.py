@@ -13,10 +13,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fedol.arrays import exact
+from fedol.core.arrays import exact
+from fedol.core.mixture import Mixture
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once
-from fedol.objective import Mixture
 
 GROUPS = 5
 

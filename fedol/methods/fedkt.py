@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_tensors, write_tensors
 from fedol.knowledge import Knowledge
+from fedol.knowledge.task import Task
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot
+from fedol.model import Architecture
 from fedol.seeding import derive
-from fedol.server import Architecture
-from fedol.task import Task
 from fedol.training import Job, Process, predict
 
 

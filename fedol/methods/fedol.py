@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from torch import Tensor
 
+from fedol.core.mixture import Mixture, with_labels
+from fedol.core.voting import Ballots, baseline_count, with_entropy
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Targets
-from fedol.objective import Mixture, with_labels
-from fedol.voting import Ballots, baseline_count, with_entropy
 
 
 class FedOL:

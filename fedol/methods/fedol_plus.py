@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from fedol.core.mixture import with_labels
+from fedol.core.pooling import TINY, Pool
+from fedol.core.voting import PseudoLabels
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Targets
-from fedol.objective import with_labels
-from fedol.pooling import TINY, Pool
-from fedol.voting import PseudoLabels
 
 
 class FedOLPlus:

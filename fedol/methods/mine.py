@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from fedol.core.voting import TIE, with_entropy
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot
-from fedol.voting import TIE, with_entropy
 
 
 def mine(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fedol.core.mixture import Mixture
+from fedol.core.voting import with_entropy
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once
-from fedol.objective import Mixture
-from fedol.voting import with_entropy
 
 
 def mixture(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:

@@ -1,12 +1,12 @@
-"""Class-balanced logit pooling as a one-pass method, and its two pure forms (see ``fedol.pooling``)."""
+"""Class-balanced logit pooling as a one-pass method, and its two pure forms (see ``fedol.core.pooling``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fedol.core.pooling import Pool
 from fedol.knowledge import Knowledge
 from fedol.methods.teacher import Distillation, Teacher, once
-from fedol.pooling import Pool
 
 
 def pooled(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fedol.core.voting import PseudoLabels
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.robust.defence import Defence
 from fedol.training import Recipe
-from fedol.voting import PseudoLabels
 
 
 @dataclass(frozen=True)

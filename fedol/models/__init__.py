@@ -1,6 +1,6 @@
 """Models by name or your own: ``create("resnet20", classes=100, shape=(3, 32, 32))``."""
 
 from fedol.models.creation import create, parameter_count
-from fedol.models.lookup import ModelSpec, address, describe, fingerprint, identity, names
+from fedol.models.registry import ModelSpec, address, describe, fingerprint, identity, names
 
 __all__ = ["ModelSpec", "address", "create", "describe", "fingerprint", "identity", "names", "parameter_count"]

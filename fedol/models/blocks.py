@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedol.errors import cause
-from fedol.models.overlap import conv
+from fedol.models.cuda.overlap import conv
 
 TWIN = "_fedol_twin"
 
@@ -46,7 +46,7 @@ def fused_kernels() -> Any:
         import triton
 
         triton.runtime.driver.active.get_current_target()  # builds what all kernels are launched by
-        from fedol.models import fused
+        from fedol.models.cuda import fused
     except Exception as error:  # a missing package, compiler or header, each with an error of its own
         warnings.warn(f"PyTorch's own norms train here: Triton's kernels cannot ({cause(error)}).", stacklevel=2)
         return None

@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from fedol.errors import FedolError
-from fedol.models.lookup import ModelSpec, address, is_code
+from fedol.models.registry import ModelSpec, address, is_code
 from fedol.text import printable
 
 SETTINGS = ("server_model", "client_models", "parameter_model")  # in which a file can name models

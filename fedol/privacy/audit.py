@@ -15,16 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fedol import codecs
 from fedol.data import Images
 from fedol.errors import FedolError, InputError
-from fedol.knowledge import Knowledge
+from fedol.knowledge import Knowledge, codecs
+from fedol.model import ServerModel
 from fedol.privacy.membership import Leakage, Values, confidence, likelihood_ratio
 from fedol.privacy.release import parsed, released
+from fedol.progress import watched
 from fedol.seeding import derive, numpy_generator
-from fedol.server import ServerModel
 from fedol.training import Job, OnEpoch, Recipe, fit, predict
-from fedol.watching import watched
 
 SHADOWS = 8
 

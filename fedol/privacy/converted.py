@@ -14,7 +14,7 @@ from torch import nn
 
 from fedol.errors import FedolError, InputError
 from fedol.models import ModelSpec, create
-from fedol.models.lookup import PRIVATE, is_builtin
+from fedol.models.registry import PRIVATE, is_builtin
 
 
 def spec_for(model: ModelSpec) -> ModelSpec:

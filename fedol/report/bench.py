@@ -9,8 +9,8 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from fedol.experiments.progress import Progress
-from fedol.experiments.sheets import BESIDE, Sheet
+from fedol.bench.progress import Progress
+from fedol.bench.sheets import BESIDE, Sheet
 from fedol.report.plain import plain
 from fedol.report.tables import count
 from fedol.text import shown

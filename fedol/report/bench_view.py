@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fedol.experiments.cost_sheet import cost_sheet
-from fedol.experiments.report import collect
-from fedol.experiments.sheets import OTHERS, has, measure, other_clients, settings_in_words
-from fedol.experiments.store import ELSEWHERE, BenchFolder
+from fedol.bench.cost_sheet import cost_sheet
+from fedol.bench.sheets import OTHERS, has, measure, other_clients, settings_in_words
+from fedol.bench.store import ELSEWHERE, BenchFolder
 from fedol.files import intact
+from fedol.report.bench_tables import collect
 from fedol.report.cell_view import cell_view
 from fedol.report.rounds_chart import rounds_chart
 

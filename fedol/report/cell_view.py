@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fedol.experiments.summary import Result, label
+from fedol.bench.summary import Result, label
 from fedol.report.svg import Plot, drawing, text
 
 SERIES = {

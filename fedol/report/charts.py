@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from fedol.png import encode
 from fedol.report.svg import Plot, drawing, tag, text
+from fedol.runs.png import encode
 
 MOST_CELLS = 4_000  # of a heat map that is drawn cell by cell; a larger one is an image
 

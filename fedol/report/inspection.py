@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Group
 from rich.table import Table
 
-from fedol.privacy.guarantee import Guarantee
+from fedol.knowledge.guarantee import Guarantee
 from fedol.report.plain import plain
 from fedol.report.tables import percent, size
 

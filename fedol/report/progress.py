@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import TaskID
 
+from fedol.progress import watching
 from fedol.report.bars import Bars
 from fedol.report.lines import Lines
-from fedol.watching import watching
 
 if TYPE_CHECKING:
     from fedol.training import Epoch
@@ -79,7 +79,7 @@ class LiveProgress:
         self._progress.update(task, completed=epoch.epoch, note=f"epochs  loss {epoch.loss:.3f}{rate}")
 
     def _follow(self, parts: Iterable[Any], what: str, count: int | None) -> Iterator[Any]:
-        """A bar for a loop (``fedol.watching``), as long as it lasts."""
+        """A bar for a loop (``fedol.progress``), as long as it lasts."""
         task = self._progress.add_task(f"{what:<14}", total=count, note="", style="")
         lines = Lines(self._log, what, count) if self._log else None
         try:

@@ -9,9 +9,9 @@ from rich.live import Live
 from rich.table import Table
 
 from fedol.federation.roster import Roster
+from fedol.knowledge.task import Task
 from fedol.report.plain import plain
 from fedol.report.tables import size
-from fedol.task import Task
 from fedol.times import Deadline, clock
 
 

@@ -16,7 +16,7 @@ from fedol.report.recipe import recipe
 from fedol.report.suspicion import attention
 from fedol.report.tables import count, size
 from fedol.robust.defence import NONE, hearing_everyone
-from fedol.runs import read_metrics, read_summary
+from fedol.runs.folder import read_metrics, read_summary
 from fedol.text import shown
 
 WORST = 8  # classes whose confusions are shown

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedol.objective import Mixture
+from fedol.core.mixture import Mixture
 from fedol.robust.agreement import Opinions
 from fedol.robust.trust import judge
 

@@ -23,9 +23,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fedol.arrays import exact
+from fedol.core.arrays import exact
+from fedol.core.voting import shannon
 from fedol.errors import InputError
-from fedol.voting import shannon
 
 LEAST = 10  # images that a pair must be able to agree on beyond chance: below that, one image more or less decides
 SUREST = 0.1  # share of the images that a client is surest of

@@ -10,8 +10,8 @@ import torch
 
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
+from fedol.progress import watched
 from fedol.robust.attacks import attacked
-from fedol.watching import watched
 
 
 def attack_files(files: Sequence[Path], name: str, out: Path, others: Sequence[Path] = (), seed: int = 0) -> list[Path]:

@@ -11,10 +11,10 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from fedol.arrays import Array, to_tensor
+from fedol.core.arrays import Array, to_tensor
 from fedol.errors import FedolError, InputError
 from fedol.training.cpu import CpuEngine, threads
-from fedol.training.cuda import CudaEngine
+from fedol.training.cuda.engine import CudaEngine
 from fedol.training.job import Epoch, Fit, Job, Normalisation, OnEpoch, Recipe
 from fedol.training.snapshot import Snapshot
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from fedol.cli import main
-from fedol.federation.nodes import Nodes
 from fedol.federation.roster import Arrival, Roster
 from fedol.federation.taskfolder import TaskFolder
+from fedol.federation.transports.nodes import Nodes
 from fedol.files import write_json
-from fedol.task import Task
+from fedol.knowledge.task import Task
 
 x509 = pytest.importorskip("cryptography.x509", reason="certificates need the package cryptography")
 
@@ -106,7 +106,7 @@ def test_scripts_and_settings(folder: Path) -> None:
 def test_every_setting_of_the_server_is_in_the_app(folder: Path) -> None:
     """Flower lets a run change only what the app's own file names."""
     pytest.importorskip("flwr", reason="the settings are those of the Flower app: pip install 'fedol[flower]'")
-    from fedol.federation.flower.server import APART, SETTINGS
+    from fedol.cli.serverapp import APART, SETTINGS
 
     config = tomllib.loads((folder / "server" / "app" / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
     assert {key.replace("-", "_") for key in config} == {*APART, *SETTINGS}

@@ -17,11 +17,11 @@ from fedol import Knowledge, Task
 from fedol.cli import main
 from fedol.federation.roster import Roster
 from fedol.federation.taskfolder import TaskFolder
+from fedol.knowledge.guarantee import Guarantee
+from fedol.knowledge.task import TaskRef
+from fedol.model import Architecture, ServerModel
 from fedol.models import create
-from fedol.privacy.guarantee import Guarantee
 from fedol.report.roster import RosterView
-from fedol.server import Architecture, ServerModel
-from fedol.task import TaskRef
 from fedol.training import Normalisation
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 1, 8, 8), dtype=np.uint8)

@@ -126,7 +126,7 @@ def test_what_the_system_refuses_is_one_sentence(
     def refused() -> None:
         raise error
 
-    monkeypatch.setattr("fedol.doctor.diagnose", refused)
+    monkeypatch.setattr("fedol.cli.diagnosis.diagnose", refused)
     told = in_process(["doctor"], monkeypatch, capsys)
     assert told == (2, f"Error: {sentence}; {AGAIN}\n")
 
@@ -184,7 +184,7 @@ def test_a_terminal_sees_progress_with_the_time_left(tmp_path: Path) -> None:
 
 
 def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from fedol import doctor
+    from fedol.cli import diagnosis as doctor
 
     monkeypatch.setattr(doctor, "LONG_ENOUGH", 0.01)
     monkeypatch.setitem(doctor.EXTRAS, "no-such-package", ("nothing", "fedol[nothing]"))

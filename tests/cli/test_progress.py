@@ -18,10 +18,10 @@ from test_feel import on_terminal
 from fedol import Task
 from fedol.cli import main
 from fedol.federation.roster import Roster
+from fedol.progress import watched, watching
 from fedol.report.lines import Lines
 from fedol.report.progress import LiveProgress
 from fedol.report.roster import RosterView
-from fedol.watching import watched, watching
 
 
 @pytest.fixture(scope="module")

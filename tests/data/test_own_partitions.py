@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import fedol
+from fedol.bench.cells import Cell
 from fedol.cli import main
 from fedol.config import configure
 from fedol.data import Dataset, load, split
-from fedol.experiments.cells import Cell
-from fedol.models.lookup import from_file
+from fedol.models.registry import from_file
 
 OWN = """
 from dataclasses import dataclass
@@ -122,7 +122,9 @@ def test_one_that_was_typed_into_a_session_has_a_fingerprint(
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(OWN, namespace)
-    assert Cell.of("local", configure(overrides={"partition": "growing:1"})).settings["partition"].startswith("growing:1@")
+    assert (
+        Cell.of("local", configure(overrides={"partition": "growing:1"})).settings["partition"].startswith("growing:1@")
+    )
 
 
 def test_sites_from_a_file_are_the_clients(command: Command, tmp_path: Path) -> None:

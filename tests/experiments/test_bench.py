@@ -18,25 +18,25 @@ import numpy as np
 import pytest
 import torch
 
+from fedol.bench import one_round, work
+from fedol.bench import rounds as rounds_module
+from fedol.bench.cells import ONE_ROUND, ROUNDS, Cell, digest
+from fedol.bench.cost import cost, explanation, printed
+from fedol.bench.cost_sheet import cost_sheet
+from fedol.bench.evaluation import ceiling
+from fedol.bench.progress import OutOfTime, Progress
+from fedol.bench.runner import Bench
+from fedol.bench.spec import Spec
+from fedol.bench.store import BenchFolder
+from fedol.bench.worker import main
+from fedol.core.voting import entropy
 from fedol.data import load, split
 from fedol.errors import FedolError
-from fedol.experiments import one_round, work
-from fedol.experiments import rounds as rounds_module
-from fedol.experiments.cells import ONE_ROUND, ROUNDS, Cell, digest
-from fedol.experiments.cost import cost, explanation, printed
-from fedol.experiments.cost_sheet import cost_sheet
-from fedol.experiments.evaluation import ceiling
-from fedol.experiments.progress import OutOfTime, Progress
-from fedol.experiments.report import collect, sheets, write
-from fedol.experiments.runner import Bench
-from fedol.experiments.spec import Spec
-from fedol.experiments.store import BenchFolder
-from fedol.experiments.worker import main
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Lesson
 from fedol.files import write_json
 from fedol.methods import METHODS
-from fedol.voting import entropy
+from fedol.report.bench_tables import collect, sheets, write
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}
@@ -593,7 +593,7 @@ def test_what_a_killed_process_left_half_written_goes(tmp_path):
 
 
 def test_where_nothing_can_be_locked_nothing_is_swept(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedol.experiments.store.hold", lambda path: None)
+    monkeypatch.setattr("fedol.bench.store.hold", lambda path: None)
     cells = Spec.from_json({**SMOKE, "methods": "feddf"}).cells()
     folder = BenchFolder(tmp_path)
     left = folder.cell(cells[0]).with_name(f".{cells[0].hash}.json.4711.tmp")
@@ -791,7 +791,7 @@ def test_a_method_of_yours_that_raises_stops_no_other(tmp_path, monkeypatch):
     assert re.search(r"'broken' failed \(test_bench\.py, line \d+\): ZeroDivisionError: division by zero\.$", failure)
 
 
-SCRIPT = "import sys; from fedol.experiments.worker import main; sys.exit(main())"
+SCRIPT = "import sys; from fedol.bench.worker import main; sys.exit(main())"
 
 
 def test_a_killed_benchmark_resumes_without_doing_finished_cells_again(tmp_path):
@@ -839,7 +839,7 @@ def test_the_worker_needs_neither_typer_nor_rich_nor_scikit_learn(tmp_path):
     code = (
         "import sys\n"
         "for name in ('typer', 'rich', 'sklearn', 'scipy', 'matplotlib'): sys.modules[name] = None\n"
-        "import fedol.experiments.worker, fedol.experiments.report, fedol.experiments.cost\n"
+        "import fedol.bench.worker, fedol.report.bench_tables, fedol.bench.cost\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -976,8 +976,8 @@ def test_cost_says_where_weights_are_the_smaller_upload(tmp_path):
 
 
 def test_the_flops_of_a_known_network():
-    from fedol.experiments.work import forward_flops
-    from fedol.server import Architecture
+    from fedol.bench.work import forward_flops
+    from fedol.model import Architecture
     from fedol.training import Normalisation
 
     mlp = Architecture("mlp", tuple("abc"), (1, 4, 4), 2, Normalisation((0.0,), (1.0,)))

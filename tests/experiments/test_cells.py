@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from fedol import methods
-from fedol.codecs import DEFAULT
+from fedol.bench.cells import ONE_ROUND, Cell
+from fedol.bench.spec import Spec
+from fedol.bench.store import BenchFolder
+from fedol.bench.work import client_work
 from fedol.config import configure
 from fedol.data import load
 from fedol.errors import InputError
-from fedol.experiments.cells import ONE_ROUND, Cell
-from fedol.experiments.spec import Spec
-from fedol.experiments.store import BenchFolder
-from fedol.experiments.work import client_work
 from fedol.federation.scenario import Scenario
+from fedol.knowledge.codecs import DEFAULT
 from fedol.methods import CEILING, ENSEMBLE
 
 PAPER = configure("paper")
@@ -237,8 +237,8 @@ def test_a_new_method_is_kept_by_all_that_it_may_heed(monkeypatch):
 
 def test_a_new_method_that_iterates_has_one_line_more(monkeypatch):
     monkeypatch.setitem(methods.METHODS, "new", methods.METHODS["fedol"])
-    monkeypatch.setattr("fedol.experiments.cells.ITERATED", iterated := [*methods.ITERATED, "new"])
-    monkeypatch.setattr("fedol.experiments.spec.ITERATED", iterated)
+    monkeypatch.setattr("fedol.bench.cells.ITERATED", iterated := [*methods.ITERATED, "new"])
+    monkeypatch.setattr("fedol.bench.spec.ITERATED", iterated)
     assert cell("new").hash != cell("new", iterations=3).hash
     spec = Spec.from_json({"kind": "one-round", "equal_compute": True, "partitions": "iid", "methods": "new,feddf"})
     assert [c.config.distillation.recipe.epochs for c in spec.cells()] == [50, 500]

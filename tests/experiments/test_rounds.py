@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fedol.experiments import rounds
-from fedol.experiments.progress import Progress
-from fedol.experiments.runner import Bench
-from fedol.experiments.spec import Spec
-from fedol.experiments.store import BenchFolder
+from fedol.bench import rounds
+from fedol.bench.progress import Progress
+from fedol.bench.runner import Bench
+from fedol.bench.spec import Spec
+from fedol.bench.store import BenchFolder
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Lesson
 from fedol.federation.weights import Weights

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from fedol.bench.cells import digest
+from fedol.bench.store import PACKED, BenchFolder
 from fedol.errors import FedolError
-from fedol.experiments.cells import digest
-from fedol.experiments.store import PACKED, BenchFolder
 from fedol.files import write_json
-from fedol.locks import hold
+from fedol.runs.locks import hold
 
 
 def result(seed: int = 0, **more: Any) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def test_two_do_not_pack_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(FedolError, match="Another process is packing"):
         BenchFolder(tmp_path).pack()
     held.release()
-    monkeypatch.setattr("fedol.experiments.store.hold", lambda path: None)  # a file system without locks
+    monkeypatch.setattr("fedol.bench.store.hold", lambda path: None)  # a file system without locks
     with pytest.raises(FedolError, match="cannot be locked, so it is not packed"):
         BenchFolder(tmp_path).pack()
     assert path.exists() and not (tmp_path / PACKED).exists()
@@ -157,14 +157,14 @@ def test_a_cell_that_another_process_packs_while_we_read_is_not_missed(
         BenchFolder(tmp_path).pack()
         return paths
 
-    monkeypatch.setattr("fedol.experiments.store.watched", meanwhile)
+    monkeypatch.setattr("fedol.bench.store.watched", meanwhile)
     assert read(tmp_path).keys() == {one["hash"] for one in results}
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from fedol.experiments.store import BenchFolder
+from fedol.bench.store import BenchFolder
 count, real = 0, {name: getattr(os, name) for name in ("fsync", "unlink", "rename", "replace")}
 
 def dying(name):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fedol.experiments import curves, paper, summary
-from fedol.experiments.report import sheets
-from fedol.experiments.sheets import has, one_round, over_fedol, rounds
+from fedol.bench import curves, paper, summary
+from fedol.bench.sheets import has, one_round, over_fedol, rounds
 from fedol.report import plots
+from fedol.report.bench_tables import sheets
 
 BASE = {"dataset": "cifar100", "width": 64, "public": 5000, "batch_size": 64, "lr": 1e-3}
 CLIENTS = {"clients": 10, "epochs": 50, "sends": "predictions"}

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from fedol import Knowledge, Task
-from fedol.container import Container
 from fedol.data import load, split
 from fedol.federation.taskfolder import TaskFolder
+from fedol.knowledge.container import Container
 
 ROOT = Path(__file__).resolve().parents[2]
 HALF = "\ud800"  # half of a surrogate pair: JSON can say it, no encoding can

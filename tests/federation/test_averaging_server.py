@@ -10,7 +10,7 @@ import torch
 from fedol.config import configure
 from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
-from fedol.server import ServerModel
+from fedol.model import ServerModel
 from fedol.training import drive
 
 TINY = {"clients": 3, "public": 60, "width": 4, "device": "cpu", "parameter_model": "resnet11"}

@@ -14,10 +14,10 @@ import fedol
 from fedol.data import Images
 from fedol.errors import FedolError, InputError
 from fedol.federation.coordinator import Coordinator
-from fedol.federation.inbox import Inbox
-from fedol.federation.late import continued
+from fedol.federation.resume import continued
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
+from fedol.federation.transports.folder import Inbox
 from fedol.robust.defence import DEFAULT
 
 TINY = {"server_model": "mlp", "iterations": 2, "epochs": 2, "batch_size": 16, "device": "cpu"}

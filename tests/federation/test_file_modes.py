@@ -13,8 +13,8 @@ import pytest
 from small_federation import SMALL, Federation, fedol
 
 from fedol.data import load
-from fedol.federation.node import Node
 from fedol.federation.roster import Roster
+from fedol.federation.transports.flower.node import Node
 from fedol.files import write_atomically
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")

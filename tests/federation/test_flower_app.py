@@ -17,18 +17,18 @@ from small_federation import Federation, hostile
 from fedol.data import load, split
 from fedol.errors import FedolError, InputError
 from fedol.federation.coordinator import Coordinator
-from fedol.federation.node import Node
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
+from fedol.federation.transports.flower.node import Node
 
 pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[flower]'")
 
 from flwr.app import Error, Message
 from local_grid import LocalGrid
 
-from fedol.federation.flower.client import answer, app
-from fedol.federation.flower.exchange import pack
-from fedol.federation.flower.server import federate
+from fedol.cli.serverapp import federate
+from fedol.federation.transports.flower.client import answer, app
+from fedol.federation.transports.flower.exchange import pack
 
 TINY = {"server-model": "mlp", "iterations": 2, "epochs": 3, "batch-size": 16, "device": "cpu"}
 
@@ -206,7 +206,7 @@ def data(federation: Federation, tmp_path: Path) -> Path:
 def test_trained_once_then_answered_from_disk(
     federation: Federation, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import fedol.federation.node as module
+    import fedol.federation.transports.flower.node as module
 
     trained = []
     fit = module.client_fit

@@ -98,7 +98,7 @@ class Stranger:
         self.there, self.home, self.loot = there, folder, folder / "loot"
         shutil.copytree(there.folder / "server" / "app", folder / "app")
         settings = folder / "app" / "pyproject.toml"
-        text = settings.read_text().replace("fedol.federation.flower.server:app", "thief:app")
+        text = settings.read_text().replace("fedol.cli.serverapp:app", "thief:app")
         settings.write_text(text)
         key = there.folder / "server" / "server.key"
         (folder / "app" / "thief.py").write_text(THIEF.format(loot=self.loot, key=key))

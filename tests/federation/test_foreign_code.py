@@ -15,18 +15,18 @@ import pytest
 from small_federation import ROOT, SMALL, Federation, fedol
 
 import fedol as package
+from fedol.bench.worker import main as worker
 from fedol.cli import main
 from fedol.data import load
 from fedol.errors import FedolError
-from fedol.experiments.worker import main as worker
 from fedol.federation.coordinator import Coordinator
-from fedol.federation.node import Node
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
+from fedol.federation.transports.flower.node import Node
 from fedol.files import read_tensors, write_tensors
+from fedol.model import Architecture, ServerModel
 from fedol.models import create
-from fedol.models.lookup import is_code
-from fedol.server import Architecture, ServerModel
+from fedol.models.registry import is_code
 from fedol.training import Normalisation
 
 # The same net as ``mlp``, so that it fits the files that name it; whoever imports it leaves a trace.

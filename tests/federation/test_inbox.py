@@ -10,10 +10,10 @@ import pytest
 from small_federation import Federation
 
 from fedol import Knowledge
-from fedol.container import Container
 from fedol.errors import FedolError
-from fedol.federation.inbox import Inbox
 from fedol.federation.roster import Roster
+from fedol.federation.transports.folder import Inbox
+from fedol.knowledge.container import Container
 
 
 class Desk:

@@ -16,7 +16,7 @@ from small_federation import ROOT, SMALL, Federation, fedol
 
 from fedol import Knowledge
 from fedol.federation.taskfolder import TaskFolder
-from fedol.privacy.guarantee import Guarantee
+from fedol.knowledge.guarantee import Guarantee
 
 # Ctrl-C at the moment when a module is looked for; C code that imports it may clear the KeyboardInterrupt.
 PRESSED = """

@@ -9,11 +9,11 @@ from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
 from fedol.files import write_tensors
 from fedol.knowledge import Knowledge
+from fedol.knowledge.task import Task
 from fedol.methods import Distillation, find
 from fedol.methods.fedkt import Ensembles, load_labels, save_labels, students, trainings
 from fedol.methods.teacher import one_hot
-from fedol.server import Architecture
-from fedol.task import Task
+from fedol.model import Architecture
 from fedol.training import Fit, Job, Normalisation, Recipe, drive
 
 CPU, PLAIN = torch.device("cpu"), Normalisation((0.0,), (1.0,))

@@ -8,12 +8,12 @@ import torch
 
 import fedol
 from fedol import methods
+from fedol.core.voting import entropy
 from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge
 from fedol.methods import METHODS, Distillation, find
 from fedol.methods.fedhkt import agreeing, clusters, distances
 from fedol.methods.teacher import once
-from fedol.voting import entropy
 
 # Two samples, three classes, three clients.
 A = [[0.8, 0.1, 0.1], [0.2, 0.2, 0.6]]

@@ -12,8 +12,8 @@ import torch
 
 import fedol
 from fedol.errors import InputError
+from fedol.federation.audit import run_audit, words
 from fedol.privacy.audit import audit
-from fedol.privacy.findings import run_audit, words
 from fedol.privacy.membership import Leakage, confidence, likelihood_ratio
 from fedol.training import Recipe
 
@@ -66,7 +66,7 @@ def test_an_overfitted_client_leaks(trained: Path) -> None:
 def test_an_untrained_model_leaks_nothing(trained: Path) -> None:
     from fedol.config import RunConfig
     from fedol.federation.scenario import Scenario
-    from fedol.server import ServerModel
+    from fedol.model import ServerModel
 
     here = Scenario(RunConfig(clients=3, partition="iid", client_models=("mlp",), device="cpu"))
     model = ServerModel(here.client(0).build(5), here.client(0))
@@ -114,7 +114,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from fedol.data import load
     from fedol.federation.client import client_fit
     from fedol.federation.taskfolder import TaskFolder
-    from fedol.task import Task
+    from fedol.knowledge.task import Task
 
     out, digits = tmp_path_factory.mktemp("owner"), load("digits")
     task = Task.of(digits.train.x[:200], digits.classes)

@@ -15,8 +15,8 @@ from fedol.data import load
 from fedol.errors import InputError
 from fedol.federation.client import client_fit
 from fedol.federation.predictors import predict_knowledge
-from fedol.privacy.guarantee import Guarantee
-from fedol.task import Task
+from fedol.knowledge.guarantee import Guarantee
+from fedol.knowledge.task import Task
 from fedol.training import Recipe
 
 pytest.importorskip("opacus", reason="private training needs the package opacus")

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from fedol.experiments.sheets import Sheet
+from fedol.bench.sheets import Sheet
 from fedol.report.bench import BenchProgress, plan_table, sheet_tables
 
 ROWS = [["Local", "19.9", "20.0 ± 2.0", "-0.1", "12.0", "", ""], ["Server on true public labels", "24.7"] + [""] * 5]

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from test_run_page import choose, opened, violations, visible
 
+from fedol.bench.cells import digest
+from fedol.bench.paper import one_round
 from fedol.errors import FedolError
-from fedol.experiments.cells import digest
-from fedol.experiments.paper import one_round
-from fedol.experiments.report import collect
 from fedol.files import read_json, write_json
+from fedol.report.bench_tables import collect
 from fedol.report.bench_view import MOST_RUNS
 from fedol.report.pages import write_report
 

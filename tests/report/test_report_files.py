@@ -17,14 +17,14 @@ from fedol import methods
 from fedol.cli import main
 from fedol.data import load, split
 from fedol.errors import FedolError
-from fedol.evidence import FEWEST, IMAGES, PAIRS, choose
-from fedol.examination import calibration, examine
 from fedol.knowledge import Knowledge
-from fedol.png import contact_sheet, encode
 from fedol.report import charts
 from fedol.report.headline import duration, headline
 from fedol.report.pages import write_report
 from fedol.report.suspicion import suspicions
+from fedol.runs.examination import calibration, examine
+from fedol.runs.png import contact_sheet, encode
+from fedol.runs.votes import FEWEST, IMAGES, PAIRS, choose
 
 LARGEST = 2_000_000
 

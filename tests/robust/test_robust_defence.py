@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import fedol
+from fedol.core.voting import Ballots
 from fedol.errors import InputError
 from fedol.robust.defence import DEFAULT, Defence
-from fedol.voting import Ballots
 
 
 def dirichlet(models: int, samples: int, classes: int) -> torch.Tensor:

@@ -14,7 +14,7 @@ from fedol.cli import main
 from fedol.federation.scenario import Scenario
 from fedol.federation.taskfolder import TaskFolder
 from fedol.robust.screening import screen
-from fedol.runs import RunFolder
+from fedol.runs.folder import RunFolder
 
 HOSTILE = (1, 4, 7)
 SETTINGS: dict[str, Any] = {"client_models": "mlp", "epochs": 15, "method": "local", "device": "cpu"}

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from fedol.errors import FedolError
-from fedol.training import Fit, Job, Normalisation, Recipe, cuda, predict
-from fedol.training.cuda import CudaEngine
-from fedol.training.step import NotCapturable
+from fedol.training import Fit, Job, Normalisation, Recipe, predict
+from fedol.training.cuda.engine import CudaEngine
+from fedol.training.cuda.engine import engine as cuda
+from fedol.training.cuda.step import NotCapturable
 
 GREY = Normalisation((0.5,), (0.25,))
 

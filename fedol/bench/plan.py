@@ -1,0 +1,101 @@
+"""What of a benchmark is not done yet, how much work it is, and how long that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedol.bench import one_round, work
+from fedol.bench.cells import Cell
+from fedol.bench.spec import Spec
+from fedol.bench.store import BenchFolder
+from fedol.bench.summary import label
+from fedol.data import Dataset
+from fedol.errors import InputError
+from fedol.federation.scenario import Scenario, deal
+from fedol.methods import trainings
+from fedol.progress import watched
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A group of unfinished cells that share data and clients."""
+
+    cells: list[Cell]
+    work: float  # FLOPs of training
+    predictions: float  # FLOPs of predicting on public and test images
+    clients: int  # that must be trained first
+
+    @property
+    def total(self) -> float:
+        """All FLOPs."""
+        return self.work + self.predictions
+
+    def as_json(self, speed: float, timed: bool) -> dict[str, Any]:
+        """For people and programs; ``timed``: the speed is that of finished work, not of a few batches."""
+        config = self.cells[0].config
+        return {
+            "partition": config.partition,
+            "seed": config.seed,
+            "methods": [cell.method for cell in self.cells],
+            "rounds": [cell.rounds for cell in self.cells],
+            "rows": [_row(cell) for cell in self.cells],
+            "clients": self.clients,
+            "flops": self.total,
+            "seconds": self.total / speed if speed else 0.0,  # of a model in which torch counts nothing
+            "timed": timed,
+        }
+
+
+def _row(cell: Cell) -> str:
+    """A cell in words."""
+    return f"{cell.rounds} rounds of {label(cell.settings)}" if cell.rounds > 1 else label(cell.settings)
+
+
+def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
+    """The unfinished groups. A cell that several groups want (the ceiling) belongs to the first."""
+    for partition in spec.partitions:
+        _refuse_impossible(partition, spec, scenario.dataset)
+    seen: set[str] = set()
+    found = []
+    for group in watched(spec.groups(), "planning"):
+        # By hash: variants whose change does not matter to a method ask for the same cell.
+        wanted = {cell.hash: cell for cell in group if cell.hash not in seen and not folder.finished(cell)}
+        seen |= wanted.keys()
+        missing = list(wanted.values())
+        if missing:
+            found.append(plan(missing, scenario, folder))
+    return found
+
+
+def _refuse_impossible(partition: str, spec: Spec, dataset: Dataset) -> None:
+    """What no seed can deal is said now, not after hours of work on the others; a seed without luck fails alone."""
+    refused = []
+    for seed in spec.seeds:
+        try:
+            deal(replace(spec.config, partition=partition, seed=seed), dataset)
+        except InputError as error:
+            refused.append(error)
+        else:
+            return
+    raise refused[0]
+
+
+def plan(cells: list[Cell], scenario: Scenario, folder: BenchFolder) -> Plan:
+    """What some unfinished cells of one group cost, and those of their clients that are missing."""
+    clients = one_round.missing_clients(cells, folder)
+    share = sum(work.client_work(cell, scenario) / cell.config.clients for cell, _ in clients)
+    trained = share + sum(_work(cell, scenario, folder) for cell in cells)
+    predicted = sum(work.client_predictions(cell, scenario) for cell, _ in clients)
+    predicted += sum(work.server_predictions(cell, scenario) for cell in cells)
+    return Plan(cells, trained, predicted, len(clients))
+
+
+def _work(cell: Cell, scenario: Scenario, folder: BenchFolder) -> float:
+    """FLOPs of a cell's servers, and of its clients in the rounds after the first; less what is finished."""
+    finished = folder.last_round(cell)
+    later = work.client_work(cell, scenario) + work.feedback_work(cell, scenario)
+    iterations = trainings(cell.method, cell.config.iterations)
+    begun = folder.iterations(cell) / iterations if cell.rounds == 1 else 0.0
+    server = work.server_work(cell, scenario) * max(0.0, cell.rounds - finished - begun)
+    return server + later * max(0.0, cell.rounds - max(1, finished) - folder.heard(cell) / cell.config.clients)

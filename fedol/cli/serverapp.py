@@ -1,0 +1,69 @@
+"""The Flower ``ServerApp``: collect once, validate, distill, save, with the server that ``fedol serve`` runs.
+
+The run config says what the options of ``fedol serve`` say: task, out, force, server-model, quorum, deadline, public,
+test, width, method, iterations, tau, rho, rho-step, defence, epochs, batch-size, lr, augment, schedule, patch, average,
+weight-decay, seed, device. Empty, or a quorum of 0: none. And ``clients``: the names of those that are expected, so
+that one that never connects is missed by name.
+
+``server-model`` may be code (``my.py:Net``): whoever may submit a run decides what the server runs anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+from rich.console import Console
+
+from fedol.cli.finish import finish
+from fedol.errors import InputError, unknown
+from fedol.federation.coordinator import Coordinator
+from fedol.federation.settings import ServerConfig
+from fedol.federation.taskfolder import TaskFolder
+from fedol.federation.transports.flower.inbox import GridInbox
+from fedol.report.roster import RosterView
+from fedol.text import forgiving
+from fedol.times import seconds
+
+APART = ("task", "out", "force", "clients", "quorum", "deadline", "public", "test")
+SETTINGS = [field.name for field in fields(ServerConfig) if field.name not in ("task", "parent", "added")]
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """One federation, from the first look at the nodes to the report."""
+    forgiving()
+    federate(grid, dict(context.run_config))
+
+
+def federate(grid: Grid, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with the configuration as plain values; returns the summary."""
+    given = {key.replace("-", "_"): value for key, value in config.items() if value != ""}
+    for name in given:
+        if name not in (*APART, *SETTINGS):
+            raise unknown("run setting", name.replace("_", "-"), [*APART, *SETTINGS])
+    for name in ("task", "out"):
+        if name not in given:
+            raise InputError(f"The run config lacks '{name}'; see docs/deploy.md.")
+    folder = TaskFolder.open(Path(given["task"]))
+    settings = {name: given[name] for name in SETTINGS if name in given}
+    public, test = (Path(given[name]) if name in given else None for name in ("public", "test"))
+    quorum, wait = given.get("quorum") or None, seconds(str(given["deadline"])) if "deadline" in given else None
+    if quorum is not None and type(quorum) is not int:
+        raise InputError(f"The run setting 'quorum' must be a whole number, but is {quorum!r}.")
+    force = given.get("force", False)
+    if type(force) is not bool:
+        raise InputError(f"The run setting 'force' must be true or false, but is {force!r}.")
+    frozen = ServerConfig(folder.task.id, **settings)
+    coordinator = Coordinator(folder, frozen, Path(given["out"]), public, force=force)
+    images = coordinator.test_set(test) if test else None
+    inbox = GridInbox(grid, folder.task, wait, str(given.get("clients", "")).split())
+    with RosterView(Console(), folder.task, quorum, note=lambda: str(inbox.state)) as view:
+        coordinator.watch(inbox, quorum, wait, view.show)
+    return finish(coordinator, images, quiet=False, as_json=False)

@@ -1,0 +1,121 @@
+"""The header of a knowledge file, and whether a task admits it: all that is decided before the body is unpacked."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedol.errors import InputError
+from fedol.knowledge import codecs, signing
+from fedol.knowledge.guarantee import Guarantee
+from fedol.knowledge.task import Task, TaskRef
+from fedol.text import check_name
+
+SCHEMA = 2
+# Values (samples x classes) that are unpacked of a file for which no task says how many there are: each takes some tens
+# of bytes of memory. A small file may be a bomb, so it may hold no more than its size makes likely.
+MOST_VALUES = 1 << 25
+FEW_VALUES, VALUES_PER_BYTE = 1 << 20, 256
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says about itself."""
+
+    task: TaskRef
+    samples: int
+    classes: int
+    client: str
+    codec: str
+    signature: str = ""
+    privacy: Guarantee | None = None  # what the client promises
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values; without a promise there is no entry for it."""
+        entries = {"schema": SCHEMA, **dataclasses.asdict(self)}
+        return {key: value for key, value in entries.items() if key != "privacy" or value is not None}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Header:
+        """The reverse for whatever a stranger sends: every entry is there and of its type, or an error."""
+        if values.get("schema") != SCHEMA:
+            raise InputError(f"it has the schema {str(values.get('schema'))[:20]}, but this version reads {SCHEMA}")
+        task = values["task"] if isinstance(values.get("task"), dict) else {}
+        ref: list[Any] = [task.get(field.name) for field in dataclasses.fields(TaskRef)]
+        texts: list[Any] = [values.get(key) for key in ("client", "codec", "signature")]
+        counts = [values.get(key) for key in ("samples", "classes")]
+        if not all(type(text) is str for text in [*ref, *texts]) or not all(type(n) is int and n > 0 for n in counts):
+            raise InputError("its header lacks an entry or has one of a wrong type")
+        check_name(values["client"])
+        header = cls(TaskRef(*ref), values["samples"], values["classes"], *texts)
+        return dataclasses.replace(header, privacy=Guarantee.from_json(values.get("privacy")))
+
+    def message(self, body: bytes) -> bytes:
+        """What a signature covers: every other entry of the header, and the body."""
+        entries = dataclasses.replace(self, signature="").as_json()
+        return b"fedol knowledge\n" + json.dumps(entries, sort_keys=True).encode() + hashlib.sha256(body).digest()
+
+
+def likely_values(size: int) -> int:
+    """How many values are unpacked of a file of so many bytes, where no task says how many there are."""
+    return min(MOST_VALUES, max(FEW_VALUES, VALUES_PER_BYTE * size))
+
+
+def admit(header: Header, body: bytes, task: Task | None, most: int | None = None) -> codecs.Codec:
+    """The codec to read the body with, or an error: which task, whose file, which codec, how large.
+
+    Where there is no task, ``most`` values are unpacked, or as many as its size makes likely.
+    """
+    if task is not None:
+        _same_task(header, task)
+        _welcome(header.client, header.codec, bool(header.signature), task)
+        key = task.clients.get(header.client)
+        if key is not None and not signing.verify(key, header.signature, header.message(body)):
+            raise InputError(f"its signature is not by the key that the task lists for '{header.client}'")
+    elif header.samples * header.classes > (limit := likely_values(len(body)) if most is None else most):
+        raise InputError(
+            f"it claims {header.samples:,} x {header.classes:,} predictions in {len(body):,} bytes, but at most "
+            f"{limit:,} values are unpacked here; give its task"
+        )
+    codec = codecs.find(header.codec)
+    expected = codec.size(header.samples, header.classes)
+    if not isinstance(codec, codecs.Zstd) and len(body) != expected:
+        raise InputError(f"its body has {len(body):,} bytes instead of {expected:,}")
+    return codec
+
+
+def _same_task(header: Header, task: Task) -> None:
+    ref = task.ref
+    if header.task.classes != ref.classes or header.classes != len(task.classes):
+        raise InputError("it was made for another list of classes, or another order of them; use the task's")
+    if header.task.public != ref.public or header.samples != task.samples:
+        raise InputError("it was made on other public images, or another order of them; use the task's")
+    if header.task.id != ref.id:
+        raise InputError(f"it answers another task ({header.task.id or 'none'}, not {ref.id}); make it again for this")
+
+
+def _welcome(client: str, codec: str, signed: bool, task: Task) -> None:
+    if task.clients and client not in task.clients:
+        raise InputError(f"the task does not list the client '{client}'; use the name that it lists")
+    if task.clients.get(client) is not None and not signed:
+        raise InputError(f"it is not signed, but the task has a key for '{client}'; sign it with that key")
+    if task.codecs and codec not in task.codecs:
+        raise InputError(f"it uses the codec {codec[:40]}, but the task accepts {', '.join(task.codecs)}")
+
+
+def check_sender(client: str, codec: str, key: Path | None, task: Task) -> None:
+    """Refuse what the server would refuse once it is sent, and what cannot be sent, before a client works for it."""
+    check_name(client)
+    codecs.find(codec)
+    own = None if key is None else signing.public_key(key)
+    try:
+        _welcome(client, codec, key is not None, task)
+    except InputError as error:
+        raise InputError(f"The server would not take your file: {error}.") from None
+    listed = task.clients.get(client)
+    if own is not None and listed is not None and own != listed:
+        raise InputError(f"{key} is not the key that the task lists for '{client}'; sign with that.")

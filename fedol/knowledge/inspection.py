@@ -1,0 +1,73 @@
+"""What a knowledge file holds and gives away: a client's last look before it sends it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedol.core.voting import shannon
+from fedol.errors import InputError
+from fedol.knowledge import Knowledge
+from fedol.knowledge.container import read_bounded
+from fedol.knowledge.task import Task
+
+BINS = 10
+ROWS = 4096  # images that are looked at at a time
+
+
+def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
+    """Size, codec, an entropy histogram, the predicted class mix and, with a task, whether it fits.
+
+    Nothing is unpacked that is larger than the task's predictions are or, without a task, than the file's size allows.
+    """
+    try:
+        data = read_bounded(path)
+        fits = _fits(data, task)
+        most = task.samples * len(task.classes) if task else None
+        knowledge, header = Knowledge.decode(data, most=most)
+    except InputError as error:
+        raise InputError(f"{path} is no knowledge file that can be read: {error}.") from None
+    starts = range(0, header.samples, ROWS)
+    parts = [knowledge.log_probs[start : start + ROWS].softmax(1) for start in starts]
+    entropy = torch.cat([shannon(part.double()) for part in parts]).numpy()
+    mean = torch.stack([part.double().sum(0) for part in parts]).sum(0) / header.samples
+    top = torch.cat([part.argmax(1) for part in parts]).numpy()
+    edges = np.linspace(0, np.log(header.classes), BINS + 1)
+    predicted = np.bincount(top, minlength=header.classes) / header.samples
+    names = task.classes if task and len(task.classes) == header.classes else [str(c) for c in range(header.classes)]
+    order = np.argsort(-predicted, kind="stable")
+    return {
+        "file": str(path),
+        "bytes": len(data),
+        "float32_bytes": 4 * header.samples * header.classes,
+        "codec": header.codec,
+        "client": header.client,
+        "task": header.task.id,
+        "signed": bool(header.signature),
+        "privacy": asdict(header.privacy) if header.privacy else None,
+        "samples": header.samples,
+        "classes": header.classes,
+        "entropy": {
+            "mean": float(entropy.mean()),
+            "edges": edges.tolist(),
+            "counts": np.histogram(entropy.clip(0, edges[-1]), edges)[0].tolist(),
+        },
+        "class_mix": {names[c]: float(predicted[c]) for c in order},
+        "mean_probability": {names[c]: float(mean[c]) for c in order},
+        "fits": fits,
+    }
+
+
+def _fits(data: bytes, task: Task | None) -> dict[str, Any] | None:
+    """Whether the task admits it, and if not, why."""
+    if task is None:
+        return None
+    try:
+        Knowledge.decode(data, task)
+    except InputError as error:
+        return {"task": task.id, "fits": False, "reason": str(error)}
+    return {"task": task.id, "fits": True, "reason": ""}

@@ -1,0 +1,101 @@
+"""What all parties agree on before anyone trains: the public images, in their order, and the classes, in theirs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedol.data import fingerprint
+from fedol.errors import InputError
+from fedol.knowledge import codecs, signing
+from fedol.text import check_name, is_text, printable
+
+OVERHEAD = 32_768  # what a file may be larger than its float32 predictions: header, signature, an unlucky compression
+
+
+@dataclass(frozen=True)
+class TaskRef:
+    """What a knowledge file says about the task it answers: enough to name what differs from another."""
+
+    id: str
+    public: str  # fingerprint of the public images
+    classes: str  # hash of the class names in their order
+
+
+NO_TASK = TaskRef("", "", "")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A federation's common ground.
+
+    Its id changes with its name, any image or class name, their order, the clients' keys and the nonce. A signature
+    covers the id, so a file that was signed for one federation is of no use in another, whatever the two share.
+    """
+
+    classes: tuple[str, ...]
+    samples: int
+    fingerprint: str  # of the public images: content and order
+    name: str = ""  # sets apart two federations on the same images: knowledge for one is refused by the other
+    codecs: tuple[str, ...] = ()  # the accepted ones; empty: any
+    max_bytes: int = 0  # of one knowledge file; 0: what float32 needs
+    clients: Mapping[str, str | None] = field(default_factory=dict)  # the admitted ones, with their keys; empty: anyone
+    nonce: str = ""  # drawn anew for each federation between organisations; a simulation has none, so that it repeats
+
+    def __post_init__(self) -> None:
+        if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
+            raise InputError("The class names of a task must be distinct, and there must be at least two.")
+        if "" in self.classes:
+            place = self.classes.index("") + 1
+            raise InputError(f"Class {place} of {len(self.classes)} has no name; name it or leave it out.")
+        for name in (self.name, self.nonce, *self.classes):
+            if not is_text(name):
+                raise InputError(f"The name '{printable(name, 80)}' in a task is not text; write it in UTF-8.")
+        for key in self.clients.values():
+            if key is not None:
+                signing.check_public_key(key)
+        if self.samples < 1:
+            raise InputError("A task needs at least one public image.")
+        if self.max_bytes < 0:
+            raise InputError(f"The largest knowledge file cannot have {self.max_bytes} bytes.")
+        for codec in self.codecs:
+            codecs.find(codec)
+        for client in self.clients:
+            check_name(client)
+        if len({client.casefold() for client in self.clients}) < len(self.clients):  # file names on some systems
+            raise InputError("Two clients of a task have the same name but for capital letters; name them apart.")
+
+    @classmethod
+    def of(cls, public: np.ndarray, classes: Sequence[str], name: str = "") -> Task:
+        """The task of these public images (uint8 [N, channels, H, W]) and class names."""
+        return cls(tuple(classes), len(public), fingerprint(public), name)
+
+    @property
+    def id(self) -> str:
+        """A short name for the agreement itself."""
+        keys = sorted((client, key) for client, key in self.clients.items() if key is not None)
+        fresh = [self.nonce, keys] if self.nonce or keys else []
+        return _hash([self.name, self.classes, self.samples, self.fingerprint, *fresh])
+
+    @property
+    def ref(self) -> TaskRef:
+        """What its knowledge files say about it."""
+        return TaskRef(self.id, self.fingerprint, _hash(self.classes))
+
+    @property
+    def limit(self) -> int:
+        """The most bytes a knowledge file may have."""
+        return self.max_bytes or 4 * self.samples * len(self.classes) + OVERHEAD
+
+    @property
+    def codec(self) -> str:
+        """What a client uses where it does not choose."""
+        return self.codecs[0] if self.codecs and codecs.DEFAULT not in self.codecs else codecs.DEFAULT
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]

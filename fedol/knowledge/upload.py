@@ -1,0 +1,135 @@
+"""What a client sends, once: its predictions on the public set, in a file that says what it belongs to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedol.core.arrays import Array, probabilities, to_tensor
+from fedol.errors import InputError
+from fedol.files import write_atomically
+from fedol.knowledge import codecs, signing
+from fedol.knowledge.classes import on_all_classes
+from fedol.knowledge.container import Container, check_size, read_bounded
+from fedol.knowledge.guarantee import Guarantee
+from fedol.knowledge.header import Header, admit
+from fedol.knowledge.task import NO_TASK, Task, TaskRef
+from fedol.text import MOST, check_name, printable
+
+# The logarithm of an exact zero is kept finite: e^-87 is zero for every purpose here.
+TINY = torch.finfo(torch.float32).tiny
+BLOCK = 1 << 20  # values that are in float64 at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """One client's log-probabilities on the public set, float32 [samples, classes]."""
+
+    log_probs: Tensor
+    task: TaskRef = NO_TASK  # the task it answers
+    client: str = "client"
+    privacy: Guarantee | None = None  # what the client promises about it
+
+    @classmethod
+    def from_probabilities(
+        cls, probs: Array, task: Task | None = None, client: str = "client", classes: Any = None
+    ) -> Knowledge:
+        """Knowledge around any ``predict_proba``: one distribution per public sample.
+
+        ``classes`` are the classes the columns stand for (an estimator's ``classes_``), where it knows only some.
+        """
+        if classes is not None:
+            if task is None:
+                raise InputError("classes can only be placed among those of a task; give the task, too.")
+            probs = on_all_classes(to_tensor(probs).float().cpu().numpy(), classes, task.classes)
+        checked = probabilities(probs, 2, f"{client}'s probabilities").float().cpu()
+        return cls._of(checked.clamp_min(TINY).log(), task, client)
+
+    @classmethod
+    def from_logits(cls, logits: Array, task: Task | None = None, client: str = "client") -> Knowledge:
+        """Knowledge from a network's raw outputs or from log-probabilities (softmax tells them not apart)."""
+        tensor = to_tensor(logits, f"{client}'s logits").float().cpu()
+        if tensor.dim() != 2 or not tensor.numel():
+            raise InputError(
+                f"{client}'s logits must have the shape [samples, classes], but have {list(tensor.shape)}."
+            )
+        if not torch.isfinite(tensor).all():
+            raise InputError(f"{client}'s logits hold NaN or an infinity.")
+        return cls._of(_normalised(tensor).clamp_min(math.log(TINY)), task, client)
+
+    @classmethod
+    def _of(cls, log_probs: Tensor, task: Task | None, client: str) -> Knowledge:
+        if task is not None and log_probs.shape != (task.samples, len(task.classes)):
+            raise InputError(
+                f"{client} predicts {list(log_probs.shape)}, but the task has {task.samples} public samples "
+                f"and {len(task.classes)} classes."
+            )
+        return cls(log_probs, NO_TASK if task is None else task.ref, check_name(client))
+
+    def probabilities(self) -> Tensor:
+        """The distributions, float32 [samples, classes]."""
+        return self.log_probs.softmax(1)
+
+    def encode(self, codec: str = codecs.DEFAULT, key: Path | None = None) -> bytes:
+        """The file's bytes, signed with the private key in the file ``key`` where it is given."""
+        if self.log_probs.shape[1] < 2:
+            raise InputError("Knowledge needs at least two classes.")
+        body = codecs.find(codec).encode(self.log_probs)
+        samples, classes = self.log_probs.shape
+        header = Header(self.task, samples, classes, self.client, codec, privacy=self.privacy)
+        if key is not None:
+            header = replace(header, signature=signing.sign(key, header.message(body)))
+        return Container(header.as_json(), body).pack()
+
+    def save(self, path: str | Path, codec: str = codecs.DEFAULT, key: Path | None = None) -> int:
+        """Write the file and return its size: the bytes that this client uploads."""
+        data = self.encode(codec, key)
+        write_atomically(Path(path), data)
+        return len(data)
+
+    @classmethod
+    def decode(cls, data: bytes, task: Task | None = None, most: int | None = None) -> tuple[Knowledge, Header]:
+        """Read a file's bytes; every check that needs no predictions comes before they are unpacked.
+
+        Where there is no task, at most ``most`` values are unpacked, or as many as the file's size makes likely.
+        The error is half a sentence, because the caller alone knows which file it is about; what it quotes of the file
+        is printable and bounded.
+        """
+        if task is not None:
+            check_size(data, task.limit)
+        container = Container.unpack(data)
+        try:
+            header = Header.from_json(container.header)
+            codec = admit(header, container.body, task, most)
+        except InputError as error:  # a whole sentence where a name or a codec is none
+            raise InputError(printable(str(error).removesuffix("."), MOST)) from None
+        log_probs = codec.decode(container.body, header.samples, header.classes)
+        return cls(_normalised(log_probs), header.task, header.client, header.privacy), header
+
+    @classmethod
+    def read(cls, path: Path) -> tuple[Knowledge, Header]:
+        """A file of whatever task, with all that it says."""
+        try:
+            return cls.decode(read_bounded(path))
+        except InputError as error:
+            raise InputError(f"{path} is no knowledge file that can be read: {error}.") from None
+
+    @classmethod
+    def load(cls, path: str | Path, task: Task | None = None) -> Knowledge:
+        """Read a file and check that it is one, and that ``task`` admits it."""
+        try:
+            return cls.decode(read_bounded(Path(path), task.limit if task else None), task)[0]
+        except InputError as error:
+            raise InputError(f"{path} is refused: {error}.") from None
+
+
+def _normalised(logits: Tensor) -> Tensor:
+    """Log-probabilities, rounded last: in float32 the sum, and so every value, would depend on the classes' order."""
+    rows = max(1, BLOCK // logits.shape[1])
+    parts = [logits[start : start + rows] for start in range(0, len(logits), rows)]
+    return torch.cat([torch.log_softmax(part.double(), 1).float() for part in parts])

@@ -1,0 +1,1 @@
+"""Layers as CUDA graphs want them: fused norms in Triton, kernels compiled ahead, gradients beside the chain."""

@@ -169,7 +169,7 @@ def study(name: str, logits: Tensor, labels: Tensor, seeds: tuple[int, ...]) -> 
     for scenario, _, case in cases(logits, labels, seeds):
         here = found.setdefault(scenario, {})
         pool = gathered(case[0])
-        soft = {m: methods.find(m)(case[0], Distillation()).targets(1, None).soft for m in METHODS}
+        soft = {m: methods.find(m).teacher(case[0], Distillation()).targets(1, None).soft for m in METHODS}
         soft |= {
             "A unbounded": unbounded(case[0]),
             "A": pool.uniform().soft,

@@ -50,7 +50,7 @@ def fedol(federation: Federation, clients: list[Tensor], defence: str) -> dict[s
     teacher = FedOL([knowledge[k] for k in kept], settings)
     targets = teacher.targets(1, None)
     assert targets.votes is not None
-    mixed = methods.find("mixture")([knowledge[k] for k in kept], settings).targets(1, None)
+    mixed = methods.find("mixture").teacher([knowledge[k] for k in kept], settings).targets(1, None)
     return {
         "pseudo_labels": federation.score(targets.votes.labels),
         "coverage": targets.record["coverage"],
@@ -62,7 +62,7 @@ def fedol(federation: Federation, clients: list[Tensor], defence: str) -> dict[s
 def others(federation: Federation, clients: list[Tensor]) -> dict[str, float]:
     """The accuracy of the other methods' targets."""
     knowledge = known(clients)
-    targets = {name: methods.find(name)(knowledge, Distillation()).targets(1, None).soft for name in OTHERS}
+    targets = {name: methods.find(name).teacher(knowledge, Distillation()).targets(1, None).soft for name in OTHERS}
     targets["geometric median"] = geometric_median(clients)
     return {name: federation.score(soft.argmax(1)) for name, soft in targets.items()}
 

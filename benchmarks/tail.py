@@ -32,7 +32,7 @@ from fedol.distillation import distillation
 from fedol.federation.scenario import Scenario
 from fedol.federation.simulation import run
 from fedol.knowledge import Knowledge
-from fedol.methods import ITERATED
+from fedol.methods import find
 from fedol.runs.evaluation import accuracy, summary_statistics
 from fedol.training import drive
 
@@ -69,7 +69,7 @@ def servers(scenario: Scenario, clients: list[Knowledge], index: torch.Tensor) -
     known = [Knowledge(client.log_probs[index], client=client.client) for client in clients]
     epochs, processes = scenario.config.distillation.recipe.epochs, []
     for method in METHODS:
-        rounds = ITERATIONS if method in ITERATED else 1
+        rounds = find(method).trainings(ITERATIONS)
         settings = replace(scenario.config, method=method, iterations=rounds, server_epochs=epochs // rounds)
         processes.append(
             distillation(

@@ -17,7 +17,7 @@ from fedol.data.partitions import canonical as partition_name
 from fedol.errors import InputError, unknown
 from fedol.kinds import check_kinds
 from fedol.knowledge.codecs import DEFAULT, find
-from fedol.methods import CONTROLS, LOCAL, PARAMETER_METHODS, Distillation
+from fedol.methods import Distillation
 from fedol.models.trust import check_settings
 from fedol.robust.defence import NONE, Defence, canonical
 from fedol.training import Recipe
@@ -155,12 +155,11 @@ class RunConfig(Settings):
             check_model(model)
         if self.clients < 1 or self.width < 1:
             raise InputError(f"clients and width must be at least 1, but are {self.clients} and {self.width}.")
-        if self.method in CONTROLS:
+        method = methods.find(self.method)
+        if method.control:
             here = f"`fedol bench one-round --methods {self.method}`"
             raise InputError(f"'{self.method}' is no method of a run but a control of benchmarks; use {here}.")
-        if self.method not in methods.names():
-            raise unknown("method", self.method, methods.names())
-        if self.defence != NONE and self.method in UNDEFENDED:
+        if self.defence != NONE and not method.hears:
             raise InputError(f"Defences judge what clients predict; '{self.method}' has no such clients: defence none.")
         if not 0 <= self.mu < float("inf"):
             raise InputError(f"mu must be a finite number of at least 0, but is {self.mu}.")
@@ -199,8 +198,6 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
     else:
         raise InputError(f"The setting 'client_models' must be a list of models, but is {models!r}.")
 
-
-UNDEFENDED = (LOCAL, "fedkt", *PARAMETER_METHODS)  # methods in which the server hears no predictions
 
 PRESETS: dict[str, dict[str, Any]] = {
     "quick": {},

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -14,7 +14,8 @@ from fedol.core.arrays import Array, to_tensor
 from fedol.data.split import channel_statistics
 from fedol.errors import FedolError, InputError, unknown
 from fedol.knowledge import Knowledge
-from fedol.methods import Distillation, Targets, Teacher
+from fedol.knowledge.uploads import Uploads
+from fedol.methods import Distillation, Method, Targets, Teacher
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
 from fedol.robust.defence import NONE, Defence
@@ -22,9 +23,27 @@ from fedol.robust.screening import screen
 from fedol.seeding import derive
 from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, resolve_device
 
+Note = Callable[[int, Knowledge], None]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A trained server, and the verdict on the clients that taught it; empty where nobody was judged."""
+
+    server: ServerModel
+    screening: list[dict[str, Any]] = field(default_factory=list)
+
 
 class Store(Protocol):
     """Where finished iterations are kept, so that a later start continues after the last one."""
+
+    def screening(self) -> list[dict[str, Any]] | None:
+        """The verdict on the clients, where there is one already; it is part of what the server is made of."""
+        return None
+
+    def judged(self, screening: list[dict[str, Any]]) -> None:
+        """Keep the verdict."""
+        return
 
     def last(self) -> ServerModel | None:
         """The server after the last finished iteration."""
@@ -39,6 +58,37 @@ class Store(Protocol):
     def keep(self, iteration: int) -> Callable[[Snapshot], None] | None:
         """What keeps an epoch of this iteration; None likewise."""
         return None
+
+
+class Audience:
+    """The clients as a method goes through them, whenever it does; ``note`` is handed each of them once."""
+
+    def __init__(self, knowledge: Iterable[Knowledge], note: Note | None, left_out: Sequence[int] = ()) -> None:
+        self._knowledge, self._note, self._left_out = knowledge, note, set(left_out)
+        self._noted = set[int]()
+
+    def without(self, left_out: Sequence[int]) -> Audience:
+        """Those that are listened to; the others are noted now, unless they were."""
+        if self._note and not self._noted.issuperset(left_out):
+            for _ in self:
+                pass
+        heard = Audience(self._knowledge, self._note, left_out)
+        heard._noted = self._noted
+        return heard
+
+    def __iter__(self) -> Iterator[Knowledge]:
+        for position, client in _numbered(self._knowledge, self._left_out):
+            if self._note and position not in self._noted:
+                self._noted.add(position)
+                self._note(position, client)
+            yield client
+
+
+def _numbered(knowledge: Iterable[Knowledge], left_out: Container[int]) -> Iterable[tuple[int, Knowledge]]:
+    """The clients with their positions; a file that is left out is not even read."""
+    if isinstance(knowledge, Uploads):
+        return knowledge.numbered(left_out)
+    return ((k, client) for k, client in enumerate(knowledge) if k not in left_out)
 
 
 def distill(
@@ -86,11 +136,9 @@ def distill(
     channels, height, breadth = images.shape[1:]
     architecture = Architecture(model, tuple(names), (channels, height, breadth), width, Normalisation(mean, std))
     wanted = replace(_wanted(method, settings), defence=Defence.parse(defence))
-    if wanted.defence.trust:
-        clients = [clients[k] for k in screen(clients).kept]
     where = resolve_device(device)
-    ((_, server),) = drive([distillation(clients, images, architecture, wanted, seed, where)], where)
-    return server
+    ((_, learnt),) = drive([learn(methods.knowing(method), clients, images, architecture, wanted, seed, where)], where)
+    return learnt.server
 
 
 def _wanted(method: str, settings: dict[str, Any]) -> Distillation:
@@ -109,7 +157,8 @@ def _wanted(method: str, settings: dict[str, Any]) -> Distillation:
     return Distillation(method=method, recipe=recipe, **{name: settings[name] for name in voting if name in settings})
 
 
-def distillation(
+def learn(
+    method: Method,
     knowledge: Iterable[Knowledge],
     public: Tensor,
     architecture: Architecture,
@@ -117,11 +166,26 @@ def distillation(
     seed: int,
     device: torch.device,
     store: Store | None = None,
+    name: str = "server",
     start: nn.Module | None = None,
-) -> Process[ServerModel]:
-    """The same as a process for ``training.drive``, so that several servers can train side by side."""
-    teacher = methods.find(settings.method)(knowledge, settings)
-    return (yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, start=start))
+    note: Note | None = None,
+) -> Process[Learnt]:
+    """The one way from clients' knowledge to a server: screen them, make the targets, train.
+
+    A process for ``training.drive``, so that several servers can train side by side. ``note`` is handed each client
+    once, with its position, also those that are not listened to.
+    """
+    audience, screening = Audience(knowledge, note), list[dict[str, Any]]()
+    heard: Iterable[Knowledge] = audience
+    if settings.defence.trust:
+        kept = store.screening() if store else None
+        screening = screen(audience).as_json() if kept is None else kept
+        if store and kept is None:
+            store.judged(screening)
+        heard = audience.without([k for k, entry in enumerate(screening) if entry["left_out"]])
+    teacher = method.teacher(heard, settings)
+    server = yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, name, start)
+    return Learnt(server, screening)
 
 
 def serve(

@@ -20,7 +20,7 @@ from fedol.config import RunConfig
 from fedol.data import Dataset
 from fedol.errors import FedolError, InputError
 from fedol.federation.settings import ServerConfig
-from fedol.methods import METHODS
+from fedol.methods import METHODS, Method
 from fedol.methods.teacher import once
 from fedol.runs.folder import RunFolder
 
@@ -54,7 +54,7 @@ def uniform(knowledge: Any, settings: Any) -> Any:
 
 
 def register(monkeypatch: pytest.MonkeyPatch, method: Callable[..., Any], name: str = "sharp") -> None:
-    monkeypatch.setitem(METHODS, name, method)
+    monkeypatch.setitem(METHODS, name, Method(name, targets=method))
 
 
 def model(out: Path) -> bytes:
@@ -147,7 +147,7 @@ def test_a_method_of_yours_under_a_name_of_fedols(
     settings = {**tiny, "method": "feddf", "out": tmp_path / "run"}
     fedol.run(**settings)
     with monkeypatch.context() as patch:
-        patch.setitem(METHODS, "feddf", uniform)
+        patch.setitem(METHODS, "feddf", Method("feddf", targets=uniform))
         assert "The method 'feddf' has changed" in refusal(**settings)
         fedol.run(**settings, force=True)
     assert "The method 'feddf' has changed" in refusal(**settings)

@@ -22,7 +22,7 @@ def clients(count):
         yield Knowledge.from_logits(4 * torch.randn(N, C, generator=torch.Generator().manual_seed(k)))
 
 def use(count):
-    method = find(NAME)(clients(count), Distillation())
+    method = find(NAME).teacher(clients(count), Distillation())
     return method.targets(2, torch.softmax(4 * torch.randn(N, C, generator=torch.Generator().manual_seed(count)), 1))
 
 def peak():

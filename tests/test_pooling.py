@@ -250,7 +250,7 @@ def test_the_methods_are_the_pools_forms() -> None:
     known, whole = knowledge(federation(BALANCED)), pool(federation(BALANCED))
     forms = {"pooled": whole.pooled, "pooled-uniform": whole.uniform, "pooled-free": whole.prior_free}
     for name, form in forms.items():
-        teacher = find(name)(known, Distillation())
+        teacher = find(name).teacher(known, Distillation())
         assert teacher.iterations == 1
         torch.testing.assert_close(teacher.targets(1, None).soft, form().soft.float(), atol=1e-5, rtol=0)
 
@@ -309,7 +309,7 @@ def test_on_real_clients_it_gains_under_skew_and_survives_a_long_tail() -> None:
     for case, rows in (("balanced", torch.ones_like(keep)), ("tail", keep)):
         known = [Knowledge.from_logits(one[rows]) for one in logits]
         for name in ("mixture", "pooled"):
-            soft = find(name)(known, Distillation()).targets(1, None).soft
+            soft = find(name).teacher(known, Distillation()).targets(1, None).soft
             right[case, name] = 100 * (soft.argmax(1) == truth[rows]).double().mean().item()
     assert right["balanced", "pooled"] > right["balanced", "mixture"] + 5
     assert right["tail", "pooled"] > right["tail", "mixture"] - 1

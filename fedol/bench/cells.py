@@ -16,15 +16,9 @@ from typing import Any
 from fedol import codeprint, methods
 from fedol.config import RunConfig
 from fedol.data import DATASETS, PARTITIONS, Dataset
-from fedol.methods import CEILING, CONTROLS, ITERATED, LOCAL, METHODS, ONE_PASS, PARAMETER_METHODS
+from fedol.methods import CEILING, LOCAL, Method
 from fedol.models import identity
 
-ONE_ROUND = [LOCAL, "fedavg", "fedavg-bn", "fedprox", "feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet"]
-ONE_ROUND += ["fedet-probs", "mine", "mine-hard", "fedkt", "fedol", *CONTROLS]
-ROUNDS = ["fedavg", "fedprox", "feddf", "fedhkt", "fedet", "mine"]
-EQUAL_COMPUTE = ["feddf", "feddf-probs", "fedhkt", "fedhkt-k", "fedet", "fedet-probs", "mine", "mine-hard", "fedkt"]
-EQUAL_COMPUTE += ["fedol", "fedol-tau0", "fedol-reinit"]
-SAME = {"mixture": "fedhkt-k"}  # two names for one thing
 OWN = ("npz", "folder")  # datasets that are files of the user; so is every one that is a path
 OFF = {field.name: field.default for field in fields(RunConfig)}  # what a setting is that a cell does not name
 HOW = ("development", "augment", "optimiser", "schedule")  # clients and server train, and on what they are tested
@@ -53,10 +47,16 @@ class Cell:
         feedback: str = SERVER,
     ) -> Cell:
         """The cell of a method; ``config`` becomes the method's own."""
-        method = SAME.get(method, method)
+        known = methods.find(method)
+        method = known.same_as or method
         control = {"method": LOCAL, "defence": OFF["defence"]}  # which hears nobody
-        own = replace(config, **(control if method in CONTROLS else {"method": method}))
+        own = replace(config, **(control if known.control else {"method": method}))
         return cls(method, own, rounds, feedback_epochs, feedback)
+
+    @property
+    def record(self) -> Method:
+        """What the method is."""
+        return methods.find(self.method)
 
     @cached_property  # its name stays what it was when the work began
     def settings(self) -> dict[str, Any]:
@@ -66,18 +66,17 @@ class Cell:
         found |= {} if code is None else {"method_code": code}
         found |= _data(self.config) if self.method == CEILING else self.client_settings
         plan = self.config.distillation
-        if self.method in METHODS or self.method == CEILING:
+        method = self.record
+        if method.targets or self.method == CEILING:
             found |= {"server_model": identity(self.config.server_model), "server_epochs": plan.recipe.epochs}
             found |= _switched_on(self.config, *SWITCHES)
-        if self.method in ITERATED:
+        if method.iterates:
             found["iterations"] = plan.iterations
-        if self.method in METHODS and self.method not in ONE_PASS:
-            found["tau"] = 0.0 if self.method == "fedol-tau0" else plan.tau
-            if self.method != "fedol+":  # which finds its own ρ
-                found |= {"rho": plan.rho, "rho_step": plan.rho_step}
+        if method.targets:
+            found |= {name: method.fixed.get(name, getattr(plan, name)) for name in method.heeds}
         if self.rounds > 1:
             found["rounds"] = self.rounds
-            if self.method in METHODS:
+            if method.targets:
                 found["feedback_epochs"] = self.feedback_epochs
                 found |= {} if self.feedback == SERVER else {"feedback": self.feedback}
         return found
@@ -85,19 +84,15 @@ class Cell:
     @cached_property
     def client_settings(self) -> dict[str, Any]:
         """Every setting that the clients of the first round depend on: equal for all methods that share them."""
-        config = self.config
-        kind = (
-            "weights" if self.method in PARAMETER_METHODS else "students" if self.method == "fedkt" else "predictions"
-        )
+        config, side = self.config, self.record.client
+        kind = side.sends
         specs = (config.parameter_model,) if kind == "weights" else config.client_models
         models = [identity(spec) for spec in specs]
         found = {**_data(config), "partition": _partition(config), "clients": config.clients, "epochs": config.epochs}
         found |= {"sends": kind, "client_models": models}
         if kind == "predictions":
             found |= _switched_on(config, "codec")
-        if kind == "weights" and PARAMETER_METHODS[self.method].proximal:
-            found["mu"] = config.mu
-        return found
+        return found | {name: getattr(config, name) for name in side.heeds}
 
     @property
     def place(self) -> str:

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from fedol.bench import paper, work
-from fedol.bench.cells import ONE_ROUND, ROUNDS, Cell
+from fedol.bench.cells import Cell
 from fedol.bench.store import BenchFolder
-from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
+from fedol.federation.scheme import Scheme
 from fedol.files import write_json
 from fedol.knowledge import Knowledge
-from fedol.methods import CONTROLS, LOCAL, PARAMETER_METHODS
+from fedol.methods import LOCAL, compared, find
 from fedol.methods.fedkt import Ensembles, save_labels
 from fedol.model import ServerModel
 from fedol.models import address, create, parameter_count
@@ -34,12 +34,11 @@ EXPLANATION = (
 NARROW = (
     "Networks as narrow as here send less than predictions in float32: FedAvg's {:.3g} MB a round, against {:.3g} MB."
 )
-LISTED = (LOCAL, "fedavg", "feddf", "fedet", "fedkt", "fedol")  # the methods of the paper's cost table
 
 
 def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
     """One row per method of the one-round table that has clients, with what the folder has measured; kept in it."""
-    cells = {method: Cell.of(method, scenario.config) for method in ONE_ROUND if method not in CONTROLS}
+    cells = {method: Cell.of(method, scenario.config) for method in compared("one-round") if not find(method).control}
     (partition, seed), finished = _finished(cells, folder)
     heard = {cells[method].clients: result for method, result in finished.items()}  # of one place: as good as any
     rows = []
@@ -48,7 +47,7 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
         row: dict[str, Any] = {"method": method, **_traffic(cell, scenario, clients)}
         row["client_flops"] = work.client_work(cell, scenario) / cell.config.clients
         feedback = work.feedback_work(cell, scenario) / cell.config.clients
-        row["client_flops_later"] = row["client_flops"] + feedback if method in ROUNDS else None
+        row["client_flops_later"] = row["client_flops"] + feedback if method in compared("rounds") else None
         row["server_flops"] = work.server_work(cell, scenario)
         row["client_seconds"] = _mean(clients, "seconds")
         # Of the trainings themselves: a cell that was resumed knows no more than the time since.
@@ -108,9 +107,9 @@ def _traffic(cell: Cell, scenario: Scenario, clients: dict[str, Any]) -> dict[st
         return {"up_bytes": 0, "down_bytes_first": 0, "down_bytes_later": None, "measured": True}
     sent = _mean(clients, "upload_bytes")
     up = _encoded(cell, scenario) if sent is None else sent
-    weights = cell.method in PARAMETER_METHODS
+    weights = cell.record.client.sends == "weights"
     # Weights come down before every round; predictions come back from the second on, where there is one.
-    later = None if cell.method not in ROUNDS else up if weights else _encoded(cell, scenario)
+    later = None if cell.method not in compared("rounds") else up if weights else _encoded(cell, scenario)
     return {
         "up_bytes": up,
         "down_bytes_first": up if weights else 0,
@@ -129,12 +128,12 @@ def _encoded(cell: Cell, scenario: Scenario) -> float:
     """The size of an upload made of random predictions or fresh weights, where no client has been trained yet."""
     samples, classes = cell.config.public, len(scenario.dataset.classes)
     generator = torch.Generator().manual_seed(derive(cell.config.seed, "cost"))
-    scheme = schemes.of(scenario.under(cell.config))
+    scheme = Scheme.of(scenario.under(cell.config))
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "upload"
-        if cell.method in PARAMETER_METHODS:
+        if cell.record.client.sends == "weights":
             ServerModel(scheme.architecture(0).build(), scheme.architecture(0)).save(path)
-        elif cell.method == "fedkt":
+        elif cell.record.client.sends == "students":
             save_labels(path, torch.randint(classes, (Ensembles().partitions, samples), generator=generator))
         else:
             logits = 3 * torch.randn(samples, classes, generator=generator)
@@ -151,7 +150,7 @@ def _narrow(rows: list[dict[str, Any]], scenario: Scenario) -> list[str]:
 
 def printed(dataset: str, method: str) -> float | None:
     """The paper's upload, which it calls MB and counts in MiB; None where its cost table has none."""
-    if dataset != paper.DATASET or method not in LISTED:
+    if dataset != paper.DATASET or method not in compared("cost"):
         return None
-    kind = "parameter methods" if method in (LOCAL, *PARAMETER_METHODS) else "knowledge methods"
+    kind = "parameter methods" if method == LOCAL or find(method).combine else "knowledge methods"
     return float(paper.numbers()["cost"]["rows"][kind])

@@ -17,7 +17,7 @@ from fedol.methods.teacher import Teacher, once, one_hot
 from fedol.model import ServerModel, load
 from fedol.runs.evaluation import accuracy, pseudo_label_accuracy
 
-POOLED = ("fedhkt-k", "feddf", "feddf-probs", "mine", "pooled")  # ensembles worth looking at, the λ mixture first
+MIXTURE = "fedhkt-k"  # the λ mixture, of the ensembles worth looking at the first
 
 
 def test_accuracy(model: ServerModel, scenario: Scenario) -> float:
@@ -34,7 +34,8 @@ def ensembles(models: Iterable[ServerModel], scenario: Scenario) -> dict[str, fl
     """Test accuracy of the clients pooled as the knowledge methods pool them; nothing is trained."""
     test = scenario.data.test
     predictions = [Knowledge.from_logits(model.predict_log_proba(test.x)) for model in models]
-    pooled = {name: methods.find(name)(predictions, Distillation()).targets(1, None).soft for name in POOLED}
+    names = dict.fromkeys([MIXTURE, *methods.compared("ensemble")])
+    pooled = {name: methods.find(name).teacher(predictions, Distillation()).targets(1, None).soft for name in names}
     return {name: accuracy(soft, test.y) for name, soft in pooled.items()}
 
 

@@ -12,11 +12,11 @@ from fedol.bench.evaluation import Diagnosed, ceiling, ensembles, test_accuracy
 from fedol.bench.store import BenchFolder
 from fedol.distillation import serve
 from fedol.errors import FedolError
-from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import guarded
+from fedol.federation.scheme import Scheme
 from fedol.files import read_json, write_json
 from fedol.methods import CEILING, ENSEMBLE, LOCAL, title
+from fedol.methods.sides import guarded
 from fedol.model import ServerModel, load
 from fedol.runs.evaluation import summary_statistics
 from fedol.training import OnEpoch, Process, drive
@@ -59,7 +59,7 @@ def train_clients(
     What fails goes into ``failed``: the hash of the clients, and why.
     """
     wanted = [(cell, k, scenario) for cells, scenario in groups for cell, k in missing_clients(cells, folder)]
-    processes = [guarded(schemes.of(scenario.under(cell.config)).client(k)) for cell, k, scenario in wanted]
+    processes = [guarded(Scheme.of(scenario.under(cell.config)).client(k)) for cell, k, scenario in wanted]
     device = groups[0][1].device
     for position, client in drive(processes, device, on_epoch):
         cell, k, scenario = wanted[position]
@@ -82,7 +82,7 @@ def train_clients(
 
 def trained_clients(cell: Cell, scenario: Scenario, folder: BenchFolder) -> list[ServerModel]:
     """A cell's clients after their first round."""
-    scheme = schemes.of(scenario.under(cell.config))
+    scheme = Scheme.of(scenario.under(cell.config))
     models = [load(folder.client(cell.clients, k), scheme.architecture(k).model) for k in range(cell.config.clients)]
     for model in models:
         model.device = scenario.device
@@ -102,7 +102,8 @@ def server(cell: Cell, scenario: Scenario, folder: BenchFolder) -> Process[Resul
         )
     else:
         uploads = [folder.upload(cell.clients, k) for k in range(cell.config.clients)]
-        model = yield from schemes.of(own).server(uploads, store, cell.method)
+        learnt = yield from Scheme.of(own).server(uploads, store, cell.method)
+        model = learnt.server
     elapsed = round(time.perf_counter() - started, 3)  # beside others: not what it would take alone
     # The last iteration has been tested; an average has no iterations.
     last = model.history[-1]["diagnostics"]["test_accuracy"] if model.history else test_accuracy(model, own)

@@ -13,7 +13,6 @@ from fedol.bench.summary import label
 from fedol.data import Dataset
 from fedol.errors import InputError
 from fedol.federation.scenario import Scenario, deal
-from fedol.methods import trainings
 from fedol.progress import watched
 
 
@@ -95,7 +94,7 @@ def _work(cell: Cell, scenario: Scenario, folder: BenchFolder) -> float:
     """FLOPs of a cell's servers, and of its clients in the rounds after the first; less what is finished."""
     finished = folder.last_round(cell)
     later = work.client_work(cell, scenario) + work.feedback_work(cell, scenario)
-    iterations = trainings(cell.method, cell.config.iterations)
+    iterations = cell.record.trainings(cell.config.iterations)
     begun = folder.iterations(cell) / iterations if cell.rounds == 1 else 0.0
     server = work.server_work(cell, scenario) * max(0.0, cell.rounds - finished - begun)
     return server + later * max(0.0, cell.rounds - max(1, finished) - folder.heard(cell) / cell.config.clients)

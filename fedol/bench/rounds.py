@@ -18,13 +18,13 @@ from fedol.bench.cells import TEACHER, Cell
 from fedol.bench.evaluation import test_accuracy
 from fedol.bench.one_round import Result
 from fedol.bench.store import BenchFolder, measured
+from fedol.distillation import Learnt
 from fedol.errors import FedolError
-from fedol.federation import schemes
-from fedol.federation.predictions import Predictions
 from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Client, Lesson, guarded
+from fedol.federation.scheme import Scheme
 from fedol.files import read_json, write_json
-from fedol.methods import FEEDBACK, everywhere
+from fedol.methods import Client, Lesson
+from fedol.methods.sides import guarded
 from fedol.model import ServerModel, load
 from fedol.training import OnEpoch, Process, drive
 
@@ -36,7 +36,7 @@ class Course:
 
     def __init__(self, cell: Cell, scenario: Scenario, folder: BenchFolder) -> None:
         self.cell, self._folder = cell, folder
-        self._scheme = schemes.of(scenario.under(cell.config))
+        self._scheme = Scheme.of(scenario.under(cell.config))
         self._scenario = self._scheme.scenario
         last = folder.last_round(cell)
         kept = folder.rounds(cell) / f"{last:02d}" / "history.json"
@@ -61,13 +61,13 @@ class Course:
         if not missing:
             return
         server = self._last()
-        if not isinstance(self._scheme, Predictions):
+        if self._scheme.method.combine:
             for k in missing:
                 yield k, self._scheme.client(k, Lesson(self.round, server.module))
             return
         feedback = server.predict_log_proba(self._scenario.public).exp()
         targets = self._scheme.teacher(self._uploads(self.round - 1)).targets(1, None).soft
-        heeded = FEEDBACK.get(self.cell.method, everywhere)(feedback, targets)
+        heeded = self._scheme.method.feedback(feedback, targets)
         if self.cell.feedback == TEACHER:
             feedback = targets / targets.sum(1, keepdim=True)  # Fed-ET's sum to more than one
         for k in missing:
@@ -79,7 +79,7 @@ class Course:
         client.send(self._uploads(self.round)[k])
         client.model.save(self._client(k, self.round))
 
-    def server(self) -> Process[ServerModel]:
+    def server(self) -> Process[Learnt]:
         """The server's part of this round."""
         start = self._last().module if self.round > 1 else None
         name = f"{self.cell.method} round {self.round}"
@@ -98,7 +98,7 @@ class Course:
     def _last(self) -> ServerModel:
         """The server after the round before."""
         config = self.cell.config
-        spec = config.server_model if isinstance(self._scheme, Predictions) else config.parameter_model
+        spec = config.parameter_model if self._scheme.method.combine else config.server_model
         server = load(self._path(self.round - 1) / "server.safetensors", spec)
         server.device = self._scenario.device
         return server
@@ -151,13 +151,13 @@ def run(
         unread: dict[Course, FedolError] = {}
         going = list(_begun([course for course in courses if course not in failed], Course.server, unread))
         yield from ((course.cell, error) for course, error in unread.items())
-        for position, server in drive([guarded(part) for _, part in going], device, on_epoch):
+        for position, learnt in drive([guarded(part) for _, part in going], device, on_epoch):
             course = going[position][0]
-            if isinstance(server, FedolError):
-                yield course.cell, server
-                failed[course] = server
+            if isinstance(learnt, FedolError):
+                yield course.cell, learnt
+                failed[course] = learnt
             else:
-                course.finish(server)
+                course.finish(learnt.server)
         courses = [course for course, _ in going if course not in failed]
         took = time.monotonic() - began
 

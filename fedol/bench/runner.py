@@ -22,9 +22,9 @@ from fedol.bench.summary import label
 from fedol.data import load
 from fedol.errors import FedolError, InputError
 from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import guarded
 from fedol.files import write_json
 from fedol.methods import CEILING
+from fedol.methods.sides import guarded
 from fedol.models import parameter_count
 from fedol.runs.provenance import commit, device_name, provenance
 from fedol.training import Job, Recipe, drive, fit

@@ -7,22 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from fedol.bench import paper
-from fedol.bench.cells import (
-    EQUAL_COMPUTE,
-    FEEDBACK_EPOCHS,
-    FEEDBACKS,
-    ONE_ROUND,
-    ROUNDS,
-    SAME,
-    SERVER,
-    Cell,
-    identified,
-)
+from fedol.bench.cells import FEEDBACK_EPOCHS, FEEDBACKS, SERVER, Cell, identified
 from fedol.config import RunConfig, configure
 from fedol.data import Dataset
 from fedol.data.partitions import canonical
 from fedol.errors import InputError, unknown
-from fedol.methods import CONTROLS, ITERATED, METHODS, names
+from fedol.methods import METHODS, compared, find
 
 T = TypeVar("T")
 
@@ -131,24 +121,24 @@ class Spec:
             asked |= new
 
     def _cell(self, method: str, config: RunConfig) -> Cell:
-        if self.equal_compute and method in METHODS and method not in ITERATED:
+        if self.equal_compute and find(method).targets and not find(method).iterates:
             config = replace(config, server_epochs=config.distillation.recipe.epochs * config.iterations)
-        several = self.kind == "rounds" and method not in ITERATED
+        several = self.kind == "rounds" and not find(method).iterates
         return Cell.of(method, config, self.rounds if several else 1, self.feedback_epochs, self.feedback)
 
 
 def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:
     """Method names, each once; ``all`` are those of the benchmark. FedOL stands beside the rounds as one round."""
-    every = [*ROUNDS, "fedol"] if kind == "rounds" else EQUAL_COMPUTE if equal else ONE_ROUND
+    every = [*compared("rounds"), "fedol"] if kind == "rounds" else compared("equal-compute" if equal else "one-round")
     listed = [method for name in _listed(wanted) for method in (every if name == "all" else [name])]
-    anywhere = {*names(), *CONTROLS}
-    known = {*METHODS, *ROUNDS} - {"fedkt"} if kind == "rounds" else anywhere
+    anywhere = set(METHODS)
+    known = {name for name in METHODS if kind != "rounds" or find(name).repeats}
     for name in listed:
         if name in anywhere - known:
             raise InputError(f"The method '{name}' has one round only; it belongs to `fedol bench one-round`.")
         if name not in known:
             raise unknown("method", name, known)
-    return list(dict.fromkeys(SAME.get(name, name) for name in listed))
+    return list(dict.fromkeys(find(name).same_as or name for name in listed))
 
 
 def _of(kind: type[T], value: Any, what: str) -> T:

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from fedol.bench import paper
-from fedol.bench.cells import FEEDBACK_EPOCHS, HOW, OFF, ONE_ROUND, SWITCHES
+from fedol.bench.cells import FEEDBACK_EPOCHS, HOW, OFF, SWITCHES
 from fedol.config import configure
 from fedol.data import PARTITIONS
-from fedol.methods import CEILING, ENSEMBLE, ITERATED, title
+from fedol.methods import METHODS, title
+from fedol.methods.method import LAST
 from fedol.methods.teacher import Distillation
 from fedol.runs.evaluation import summary_statistics
 
@@ -24,7 +25,6 @@ DEFAULTS = Distillation()
 VOTES = {name: getattr(DEFAULTS, name) for name in ("tau", "rho", "rho_step")}  # the paper's
 NOTICEABLE = 0.01  # in the accuracy of one client that was trained twice; less is mostly rounding
 ANY = "any partition"  # the column of a table that has no clients
-ORDER = [*ONE_ROUND[:-2], *ITERATED[1:], ENSEMBLE, CEILING]
 
 
 def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
@@ -70,11 +70,11 @@ def alike(cells: list[Result], but: tuple[str, ...] = ()) -> dict[str, list[Resu
 def label(settings: dict[str, Any]) -> str:
     """A row's name: the method, and what else distinguishes it."""
     method, details = settings["method"], []
-    names = {ENSEMBLE: "Ensemble of the clients", CEILING: "Server on true public labels"}
+    fixed = METHODS[method].fixed if method in METHODS else {}
     if "iterations" in settings:
         details.append(f"{settings['iterations']} × {_epochs(settings)}")
         for name, sign in (("tau", "τ"), ("rho", "ρ"), ("rho_step", "ρ step")):
-            if method != "fedol-tau0" and settings.get(name, getattr(DEFAULTS, name)) != getattr(DEFAULTS, name):
+            if name not in fixed and settings.get(name, getattr(DEFAULTS, name)) != getattr(DEFAULTS, name):
                 details.append(f"{sign} = {settings[name]:g}")
     elif "server_epochs" in settings:
         details.append(_epochs(settings))
@@ -87,7 +87,7 @@ def label(settings: dict[str, Any]) -> str:
     details += [f"averaged at {settings['average']:g}"] if "average" in settings else []
     details += [f"weight decay {settings['weight_decay']:g}"] if "weight_decay" in settings else []
     details += [f"defence {settings['defence']}"] if "defence" in settings else []
-    return names.get(method, title(method)) + (f" ({', '.join(details)})" if details else "")
+    return title(method) + (f" ({', '.join(details)})" if details else "")
 
 
 def _epochs(settings: dict[str, Any]) -> str:
@@ -189,8 +189,8 @@ def _belongs(cell: Result, key: tuple[Any, ...]) -> bool:
 
 def _place(cell: Result) -> tuple[int, str, int, str, int]:
     method, settings = cell["method"], cell["settings"]
-    known = ORDER.index(method) if method in ORDER else len(ORDER)
-    return known, method, settings.get("server_epochs", 0), label(settings), cell["seed"]
+    row = METHODS[method].row if method in METHODS else LAST
+    return row, method, settings.get("server_epochs", 0), label(settings), cell["seed"]
 
 
 def rank(partition: str) -> tuple[int, float, str]:

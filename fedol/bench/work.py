@@ -12,10 +12,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedol.bench.cells import Cell
-from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
-from fedol.methods import CEILING, ENSEMBLE, LOCAL, METHODS, PARAMETER_METHODS, trainings
-from fedol.methods.fedkt import Ensembles
+from fedol.federation.scheme import Scheme
+from fedol.methods import CEILING, ENSEMBLE, LOCAL
 from fedol.model import Architecture
 
 TRAINING = 3  # forward passes per training step
@@ -32,18 +31,17 @@ def forward_flops(architecture: Architecture) -> int:
 
 def client_work(cell: Cell, scenario: Scenario) -> float:
     """FLOPs of all clients' training on their private data in one round."""
-    scheme = schemes.of(scenario.under(cell.config))
+    scheme = Scheme.of(scenario.under(cell.config))
     config = cell.config
     images = (len(scenario.dataset.train) - config.public - config.development) / config.clients  # on average
-    if cell.method == "fedkt":  # s·t teachers on 1/t of the data each, then s students on the public set
-        images = Ensembles().partitions * (images + config.public)
+    images = cell.record.client.images(images, config.public)
     flops = sum(forward_flops(scheme.architecture(k)) for k in range(config.clients))
     return TRAINING * flops * images * config.epochs
 
 
 def feedback_work(cell: Cell, scenario: Scenario) -> float:
     """FLOPs of all clients' training on the server's feedback in one round."""
-    if cell.method not in METHODS:
+    if not cell.record.targets:
         return 0.0
     own = scenario.under(cell.config)
     flops = sum(forward_flops(own.client(k)) for k in range(cell.config.clients))
@@ -52,16 +50,16 @@ def feedback_work(cell: Cell, scenario: Scenario) -> float:
 
 def server_work(cell: Cell, scenario: Scenario) -> float:
     """FLOPs of the server's training in one round."""
-    if cell.method not in METHODS and cell.method != CEILING:
+    if not cell.record.targets and cell.method != CEILING:
         return 0.0
     plan = cell.config.distillation
-    epochs = plan.recipe.epochs * trainings(cell.method, plan.iterations)
+    epochs = plan.recipe.epochs * cell.record.trainings(plan.iterations)
     return float(TRAINING * forward_flops(scenario.under(cell.config).server) * cell.config.public * epochs)
 
 
 def client_predictions(cell: Cell, scenario: Scenario) -> float:
     """FLOPs of the average client's predictions on the public and the test set."""
-    scheme = schemes.of(scenario.under(cell.config))
+    scheme = Scheme.of(scenario.under(cell.config))
     flops = sum(forward_flops(scheme.architecture(k)) for k in range(cell.config.clients)) / cell.config.clients
     return flops * (cell.config.public + len(scenario.dataset.test))
 
@@ -70,9 +68,9 @@ def server_predictions(cell: Cell, scenario: Scenario) -> float:
     """FLOPs of predicting on the public and the test set after the clients' first round."""
     if cell.method in (LOCAL, ENSEMBLE):
         return 0.0 if cell.method == LOCAL else cell.config.clients * client_predictions(cell, scenario)
-    times = trainings(cell.method, cell.config.iterations) + 1
+    times = cell.record.trainings(cell.config.iterations) + 1
     own = scenario.under(cell.config)
-    model = schemes.of(own).architecture(0) if cell.method in PARAMETER_METHODS else own.server
+    model = Scheme.of(own).architecture(0) if cell.record.combine else own.server
     server = forward_flops(model) * (cell.config.public + len(scenario.dataset.test))
     later = (cell.rounds - 1) * (cell.config.clients * client_predictions(cell, scenario) + server)
     return times * server + later

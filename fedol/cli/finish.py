@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fedol.data import Images
 from fedol.federation.coordinator import Coordinator
-from fedol.methods import trainings
+from fedol.methods import find
 from fedol.report.pages import SHARED
 from fedol.report.plain import plain
 from fedol.report.progress import LiveProgress
@@ -20,7 +20,7 @@ def finish(coordinator: Coordinator, test: Images | None, quiet: bool, as_json: 
     """Train on what was collected, print the summary and return it."""
     with LiveProgress(quiet=quiet or as_json) as progress:
         plan = coordinator.settings
-        missing = trainings(plan.method, plan.iterations) - coordinator.folder.finished()
+        missing = find(plan.method).trainings(plan.iterations) - coordinator.folder.finished()
         progress.stage("server", missing * plan.recipe.epochs)
         summary = coordinator.run(progress.epoch, test)
     if as_json:

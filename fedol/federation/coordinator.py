@@ -23,25 +23,27 @@ import torch
 
 from fedol.data import Images
 from fedol.data.split import channel_statistics
-from fedol.distillation import distillation
+from fedol.distillation import Learnt, learn
 from fedol.errors import FedolError, InputError
 from fedol.federation.roster import Roster
 from fedol.federation.settings import ServerConfig
 from fedol.federation.summary import federation_summary
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.testset import test_set
-from fedol.files import private_folder, read_json, write_atomically, write_json
+from fedol.files import private_folder, write_atomically, write_json
 from fedol.knowledge import signing
 from fedol.knowledge.container import read_bounded
 from fedol.knowledge.task import Task
 from fedol.knowledge.uploads import knowledge_files
-from fedol.model import Architecture, ServerModel, load
+from fedol.methods import knowing
+from fedol.model import Architecture, load
 from fedol.report.modelcard import model_card
 from fedol.report.pages import SHARED, write_report, write_share
-from fedol.robust.screening import left_out, screen
+from fedol.robust.screening import left_out
 from fedol.runs.account import account_for_labels, account_for_tests, diagnosed
-from fedol.runs.folder import AGAIN, RunFolder, read_summary
+from fedol.runs.folder import RunFolder, read_summary
 from fedol.runs.provenance import provenance
+from fedol.runs.votes import Hearing
 from fedol.times import Deadline, steady
 from fedol.training import Normalisation, OnEpoch, drive, resolve_device
 
@@ -198,12 +200,15 @@ class Coordinator:
         before = read_summary(done) if done.exists() else None
         if before is None or (test is not None and before.get("test") is None):
             started = time.perf_counter()
-            server = self._train(on_epoch)
-            self._account(server, test)
+            learnt, hearing = self._train(on_epoch)
+            server = learnt.server
+            if test is not None:
+                account_for_tests(self.folder, {"server": server}, test)
+            account_for_labels(self.folder, hearing, server, self.public, left_out=left_out(learnt.screening))
             summary = federation_summary(self.task, self.config, self.roster, server, self.public, self._start, test)
             if test is not None:
                 summary["history"] = diagnosed(self.folder, server.history, self.device, test)
-            summary["screening"] = self._screening()
+            summary["screening"] = learnt.screening
             took = round(time.perf_counter() - started, 2)  # of this start: a resumed run had some before
             summary["seconds"] = before["seconds"] if before else took
             summary["provenance"] = provenance(self.config.seed, self.device)
@@ -216,53 +221,19 @@ class Coordinator:
                 write(self.out)
         return read_summary(done)
 
-    def _account(self, server: ServerModel, test: Images | None) -> None:
-        """What the report shows beside the summary."""
-        if test is not None:
-            account_for_tests(self.folder, {"server": server}, test)
-        uploads = knowledge_files([self._file(name) for name in self.roster.clients], self.task)
-        account_for_labels(
-            self.folder,
-            uploads,
-            len(self.roster.clients),
-            server,
-            self.public,
-            self.config.seed,
-            defence=self.settings.defence,
-            left_out=self._left_out(),
-        )
-
     @property
     def _clients(self) -> Path:
         """Where the copies of the accepted files are."""
         return self.out / "clients"
 
-    def _file(self, client: str) -> Path:
-        return self._clients / f"{client}.fedol"
-
-    def _screening(self) -> list[dict[str, Any]]:
-        """The verdict on every client; judged once, because it is part of what the run was made of."""
-        if not self.settings.defence.trust:
-            return []
-        kept = self.out / "screening.json"
-        if not kept.exists():
-            files = [self._file(name) for name in self.roster.clients]
-            write_json(kept, screen(knowledge_files(files, self.task)).as_json())
-        return list(read_json(kept, AGAIN))
-
-    def _heard(self) -> list[Path]:
-        """The files of the clients that the server listens to."""
-        unheard = self._left_out()
-        return [self._file(name) for name in self.roster.clients if name not in unheard]
-
-    def _left_out(self) -> set[str]:
-        return left_out(self._screening())
-
-    def _train(self, on_epoch: OnEpoch) -> ServerModel:
+    def _train(self, on_epoch: OnEpoch) -> tuple[Learnt, Hearing]:
         """The method on the accepted files, client by client."""
         start = load(self._start, self.config.server_model).module if self._start else None
-        process = distillation(
-            knowledge_files(self._heard(), self.task),
+        files = [self._clients / f"{name}.fedol" for name in self.roster.clients]
+        hearing = Hearing(len(self.public), len(files), self.config.seed, self.settings.defence)
+        process = learn(
+            knowing(self.settings.method),
+            knowledge_files(files, self.task),
             torch.from_numpy(self.public),
             self.architecture,
             self.settings,
@@ -270,8 +241,9 @@ class Coordinator:
             self.device,
             self.folder,
             start=start,
+            note=hearing.note,
         )
-        ((_, server),) = drive([process], self.device, on_epoch)
-        last = self.folder.checkpoint(len(server.history))
+        ((_, learnt),) = drive([process], self.device, on_epoch)
+        last = self.folder.checkpoint(len(learnt.server.history))
         write_atomically(self.out / "model.safetensors", last.read_bytes())
-        return server
+        return learnt, hearing

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fedol.errors import FedolError
-from fedol.federation.scheme import Scheme, guarded
+from fedol.federation.scheme import Scheme
+from fedol.methods.sides import guarded
 from fedol.runs.folder import RunFolder
 from fedol.training import OnEpoch, drive
 

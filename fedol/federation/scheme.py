@@ -1,60 +1,57 @@
-"""How a federation goes: what a client does and sends, and what the server makes of it.
+"""A method on a scenario: each client's part of a round, and the server's.
 
-There is one class per kind of upload: ``Predictions``, ``Students`` (FedKT's labels) and ``Weights``. A server reads
-the uploads from files, exactly as they were sent. Both sides are processes for ``training.drive``.
+A server reads the uploads from files, exactly as they were sent. Both sides are processes for ``training.drive``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
 
-from torch import Tensor, nn
+from torch import nn
 
-from fedol.distillation import Store
-from fedol.errors import FedolError
+from fedol import methods
+from fedol.distillation import Learnt, Note, Store, learn
 from fedol.federation.scenario import Scenario
-from fedol.model import Architecture, ServerModel
-from fedol.training import Fit, Process
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Client:
-    """A client that has finished its part of a round: its model, and how to write what it sends to a file."""
-
-    model: ServerModel
-    send: Callable[[Path], object]
-    seconds: float  # of training
+from fedol.knowledge.uploads import Uploads
+from fedol.methods import Client, Lesson, Method, Teacher
+from fedol.model import Architecture
+from fedol.seeding import derive
+from fedol.training import Process
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """What a client starts another round from; the first round, so all of a one-shot method, has none."""
-
-    round: int  # the one that begins, from 2
-    model: nn.Module  # its own, or the one the server broadcasts
-    feedback: Tensor | None = None  # the server's probabilities on the public set [N, C]
-    heeded: Tensor | None = None  # the samples on which they are learnt, a mask [N]
-    epochs: int = 20  # of learning them
-
-
-class Scheme(Protocol):
-    """One kind of federation."""
+class Scheme:
+    """How a federation goes under one method."""
 
     scenario: Scenario
+    method: Method
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Scheme:
+        """The scheme of the configuration's method."""
+        return cls(scenario, methods.find(scenario.config.method))
 
     def architecture(self, k: int) -> Architecture:
         """Client k's model."""
+        return self.method.client.architecture(self.scenario, k)
 
     def trainings(self, k: int) -> int:
         """How many models client k trains in the first round."""
+        return self.method.client.trainings(self.scenario, k)
 
     def client(self, k: int, lesson: Lesson | None = None) -> Process[Client]:
         """Client k's part of a round."""
+        return self.method.client.work(self.scenario, k, lesson)
+
+    def uploads(self, paths: Sequence[Path]) -> Uploads:
+        """What the server hears of these files."""
+        return self.method.client.uploads(self.scenario, paths)
+
+    def teacher(self, paths: Sequence[Path]) -> Teacher:
+        """The method, having heard everyone."""
+        return self.method.teacher(self.uploads(paths), self.scenario.config.distillation)
 
     def server(
         self,
@@ -63,20 +60,18 @@ class Scheme(Protocol):
         name: str = "server",
         start: nn.Module | None = None,
         round: int = 1,
-    ) -> Process[ServerModel]:
+        note: Note | None = None,
+    ) -> Process[Learnt]:
         """The server's part of a round; from the second on it starts from the model of the last one."""
-
-
-def guarded(process: Process[T]) -> Process[T | FedolError]:
-    """A process whose failure is its result: it stops none of those that run beside it."""
-    try:
-        return (yield from process)
-    except FedolError as error:
-        return error
-
-
-def seconds(result: Fit) -> float:
-    """The time of a training that went well; an error otherwise."""
-    if result.error:
-        raise FedolError(result.error)
-    return result.seconds
+        here = self.scenario
+        if self.method.combine:
+            yield from ()
+            return Learnt(self.method.combine(here, uploads))
+        seed = here.config.seed if round == 1 else derive(here.config.seed, "round", round)
+        plan = here.config.distillation
+        knowledge = self.uploads(uploads)
+        return (
+            yield from learn(
+                self.method, knowledge, here.public, here.server, plan, seed, here.device, store, name, start, note
+            )
+        )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedol.config import ModelName, Settings
-from fedol.errors import InputError, unknown
-from fedol.methods import METHODS, Distillation
+from fedol.errors import InputError
+from fedol.methods import Distillation, knowing
 from fedol.robust import defence
 from fedol.training import Recipe
 
@@ -43,8 +43,7 @@ class ServerConfig(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "defence", defence.canonical(self.defence))
-        if self.method not in METHODS:
-            raise unknown("method of a server that learns from files", self.method, METHODS)
+        knowing(self.method)
         if self.width < 1:
             raise InputError(f"width must be at least 1, but is {self.width}.")
         _ = self.distillation  # what it refuses is refused now

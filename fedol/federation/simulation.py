@@ -12,13 +12,12 @@ import numpy as np
 
 from fedol.config import RunConfig, changed, configure
 from fedol.data import Dataset
+from fedol.distillation import Learnt
 from fedol.errors import FedolError
-from fedol.federation import schemes
 from fedol.federation.engine import Engine, in_process
-from fedol.federation.predictions import Predictions
 from fedol.federation.scenario import Scenario
+from fedol.federation.scheme import Scheme
 from fedol.files import write_json
-from fedol.methods import LOCAL, trainings
 from fedol.model import ServerModel
 from fedol.model import load as load_model
 from fedol.models import describe, parameter_count
@@ -28,6 +27,7 @@ from fedol.runs.account import account_for_labels, account_for_tests, diagnosed
 from fedol.runs.evaluation import accuracy, evaluate_clients, summary_statistics
 from fedol.runs.folder import RunFolder, read_summary
 from fedol.runs.provenance import commit, provenance
+from fedol.runs.votes import Hearing
 from fedol.training import OnEpoch, drive
 
 
@@ -98,7 +98,7 @@ class Simulation:
     ) -> None:
         self.config, self._engine = config, engine
         self.scenario = Scenario(config, dataset)
-        self.scheme = schemes.of(self.scenario)
+        self.scheme = Scheme.of(self.scenario)
         # A model that cannot be built is an error now, not after the clients' training.
         clients = {self.scheme.architecture(k) for k in range(config.clients)}
         for architecture in (*clients, self.scenario.server):
@@ -115,9 +115,9 @@ class Simulation:
         started = time.perf_counter()
         resumed = any(self.folder.knowledge(k).exists() for k in range(self.config.clients))
         self.train_clients(on_epoch, on_stage)
-        server = None if self.config.method == LOCAL else self.train_server(on_epoch, on_stage)
+        learnt = self.train_server(on_epoch, on_stage) if self.scheme.method.serves else None
         summary = {
-            **self.evaluate(server),
+            **self.evaluate(learnt),
             "seconds": round(time.perf_counter() - started, 2),  # of this start: a resumed run had some before
             "resumed": resumed,
             "provenance": provenance(self.config.seed, self.scenario.device),
@@ -133,28 +133,31 @@ class Simulation:
         if failed:
             raise FedolError(" ".join(failed))
 
-    def train_server(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> ServerModel:
+    def train_server(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> Learnt:
         """The method on the clients' files, exactly as they were uploaded."""
-        settings = self.config.distillation
-        missing = trainings(settings.method, settings.iterations) - self.folder.finished()
+        settings, method = self.config.distillation, self.scheme.method
+        missing = method.trainings(settings.iterations) - self.folder.finished()
         on_stage("server", missing * settings.recipe.epochs)
         uploads = [self.folder.knowledge(k) for k in range(self.config.clients)]
-        ((_, server),) = drive([self.scheme.server(uploads, self.folder)], self.scenario.device, on_epoch)
-        server.save(self.folder.path / "model.safetensors")
-        return server
+        self._hearing = Hearing(len(self.scenario.public), len(uploads), self.config.seed, settings.defence)
+        note = self._hearing.note if method.hears else None
+        process = self.scheme.server(uploads, self.folder, note=note)
+        ((_, learnt),) = drive([process], self.scenario.device, on_epoch)
+        learnt.server.save(self.folder.path / "model.safetensors")
+        return learnt
 
-    def evaluate(self, server: ServerModel | None) -> dict[str, Any]:
+    def evaluate(self, learnt: Learnt | None) -> dict[str, Any]:
         """Test accuracies of clients, ensemble and server, and per iteration the diagnostics that need labels."""
-        here = self.scenario
+        here, server = self.scenario, learnt.server if learnt else None
+        screening = learnt.screening if learnt else []
         specs = [self.scheme.architecture(k).model for k in range(self.config.clients)]
         models = [load_model(self.folder.client_model(k), spec) for k, spec in enumerate(specs)]
         for model in models:
             model.device = here.device
         accuracies, ensemble = evaluate_clients(models, here.data.test)
-        screening = self._screening()
         if server is not None:
             self._account(server, models[int(np.argmax(accuracies))], left_out(screening))
-        sends = self.config.method != LOCAL
+        sends = self.scheme.method.serves
         clients = [
             {
                 "client": k,
@@ -184,26 +187,8 @@ class Simulation:
         """What the report shows beside the summary; votes only where clients send predictions."""
         here = self.scenario
         account_for_tests(self.folder, {"server": server, "best_client": best}, here.data.test)
-        if type(self.scheme) is Predictions:
-            uploads = self.scheme.uploads([self.folder.knowledge(k) for k in range(self.config.clients)])
-            account_for_labels(
-                self.folder,
-                uploads,
-                self.config.clients,
-                server,
-                here.data.public,
-                self.config.seed,
-                truth=here.data.public_labels,
-                defence=self.config.distillation.defence,
-                left_out=unheard,
-            )
-
-    def _screening(self) -> list[dict[str, Any]]:
-        """Whom the server did not listen to, and why; judged again, because the files say the same as before."""
-        if not isinstance(self.scheme, Predictions):
-            return []
-        verdict = self.scheme.screening([self.folder.knowledge(k) for k in range(self.config.clients)])
-        return verdict.as_json() if verdict else []
+        if self.scheme.method.hears:
+            account_for_labels(self.folder, self._hearing, server, here.data.public, here.data.public_labels, unheard)
 
     def _describe_server(self, server: ServerModel) -> dict[str, Any]:
         test = self.scenario.data.test

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 from fedol.knowledge import Knowledge
@@ -17,8 +17,13 @@ class Uploads:
         self._paths, self._read = paths, read
 
     def __iter__(self) -> Iterator[Knowledge]:
-        for k, path in enumerate(watched(self._paths, "reading files")):
-            yield from self._read(path, k)
+        return (client for _, client in self.numbered())
+
+    def numbered(self, left_out: Container[int] = ()) -> Iterator[tuple[int, Knowledge]]:
+        """Each with the position of its file; those that are left out are not read."""
+        wanted = [(k, path) for k, path in enumerate(self._paths) if k not in left_out]
+        for k, path in watched(wanted, "reading files"):
+            yield from ((k, client) for client in self._read(path, k))
 
 
 def knowledge_files(paths: Sequence[Path], task: Task) -> Uploads:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from fedol.errors import InputError
-from fedol.training import Normalisation
-
-
-@dataclass(frozen=True)
-class ParameterMethod:
-    """Clients of one architecture start from the same weights and send them back trained."""
-
-    proximal: bool = False  # FedProx: μ/2 ‖w − w_global‖² on the trainable parameters (``Recipe.proximal``)
-    recalibrate: bool = False  # normalisation statistics of the average measured anew on the public images
+from fedol.methods.method import Method, register
+from fedol.methods.sides import Client, Lesson, Predictions, Site, seconds
+from fedol.model import Architecture, ServerModel, load
+from fedol.seeding import derive
+from fedol.training import Normalisation, Process
 
 
 def average(states: Iterable[tuple[Mapping[str, Tensor], int]]) -> dict[str, Tensor]:
@@ -64,3 +61,62 @@ def recalibrate(
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     model.train(was_training)
+
+
+class Weights(Predictions):
+    """A client sends its trained weights; all have one architecture and start from the same weights."""
+
+    sends = "weights"
+
+    def __init__(self, proximal: bool = False) -> None:
+        self.proximal = proximal  # FedProx: μ/2 ‖w − w_global‖² on the trainable parameters (``Recipe.proximal``)
+        self.heeds = ("mu",) if proximal else ()
+
+    def architecture(self, site: Site, k: int) -> Architecture:
+        """The same for everyone."""
+        return site.architecture(site.config.parameter_model)
+
+    def work(self, site: Site, k: int, lesson: Lesson | None = None) -> Process[Client]:
+        """Train the weights that everyone starts from on the private data."""
+        architecture = self.architecture(site, k)
+        model = architecture.build(derive(site.config.seed, "parameters", "init"))
+        job = site.job(k, architecture, model)
+        if lesson:
+            model.load_state_dict(lesson.model.state_dict())
+            job = replace(job, seed=derive(job.seed, "round", lesson.round))
+        if self.proximal:
+            job = replace(job, recipe=replace(job.recipe, proximal=site.config.mu))
+        spent = seconds((yield job))
+        trained = ServerModel(model, architecture, device=site.device)
+        return Client(trained, trained.save, spent)
+
+
+def combined(site: Site, uploads: Sequence[Path]) -> ServerModel:
+    """The average, by the clients' numbers of samples; nothing is trained."""
+    architecture = Weights().architecture(site, 0)
+    module = architecture.build()
+    states = (load(path, architecture.model).module.state_dict() for path in uploads)
+    module.load_state_dict(average(zip(states, map(len, site.shares), strict=True)))
+    return ServerModel(module.eval(), architecture, device=site.device)
+
+
+def recalibrated(site: Site, uploads: Sequence[Path]) -> ServerModel:
+    """The same, its normalisation statistics measured anew on the public images."""
+    server = combined(site, uploads)
+    recalibrate(server.module, site.public, server.architecture.normalise, site.device)
+    return server
+
+
+ROUNDS = ("one-round", "rounds")
+register(Method("fedavg", "FedAvg", combine=combined, client=Weights(), compared=(*ROUNDS, "cost"), row=1))
+register(
+    Method(
+        "fedavg-bn",
+        "FedAvg, norms recalibrated",
+        combine=recalibrated,
+        client=Weights(),
+        compared=("one-round",),
+        row=2,
+    )
+)
+register(Method("fedprox", "FedProx", combine=combined, client=Weights(proximal=True), compared=ROUNDS, row=3))

@@ -10,11 +10,13 @@ from torch import Tensor
 from fedol.core.arrays import exact
 from fedol.core.voting import TIE
 from fedol.knowledge import Knowledge
+from fedol.methods.method import method
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot
 
 DIVERSITY = 0.05  # λ, the weight of the dissenters
 
 
+@method("fedet", "FedET", heeds=(), compared=("one-round", "rounds", "equal-compute", "cost"), row=8)
 def fedet(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = onehot(y) + λ·s_div, the target of CE(y, s) + λ·KL(s_div ‖ s); two passes over the clients.
 
@@ -26,6 +28,7 @@ def fedet(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     return _teacher(knowledge, lambda client: client.log_probs)
 
 
+@method("fedet-probs", "FedET, variance of probabilities", heeds=(), compared=("one-round", "equal-compute"), row=9)
 def fedet_probs(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """The same with σ²_k the variance of the probabilities: the other way to read the method."""
     return _teacher(knowledge, Knowledge.probabilities)

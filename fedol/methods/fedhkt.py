@@ -16,11 +16,26 @@ from torch import Tensor
 from fedol.core.arrays import exact
 from fedol.core.mixture import Mixture
 from fedol.knowledge import Knowledge
+from fedol.methods.method import Method, method, register
+from fedol.methods.mixture import mixture
 from fedol.methods.teacher import Distillation, Teacher, once
 
 GROUPS = 5
 
 
+def agreeing(server: Tensor, targets: Tensor) -> Tensor:
+    """Server-assisted selection: feedback only where the server's class is its teacher's, a mask [N]."""
+    return server.argmax(1) == targets.argmax(1)
+
+
+@method(
+    "fedhkt",
+    "FedHKT-style",
+    heeds=(),
+    feedback=agreeing,
+    compared=("one-round", "rounds", "equal-compute"),
+    row=6,
+)
 def fedhkt(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = Σ_g w_g p_g, p_g the mean of a group, w_g = softmax_g(−H(p_g)); two passes over the clients."""
     confidence = [exact(client.log_probs).softmax(1).mean(0) for client in knowledge]  # C², Eq. 8
@@ -34,9 +49,17 @@ def fedhkt(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     return once(mixture.mean(), groups=len(sums))
 
 
-def agreeing(server: Tensor, targets: Tensor) -> Tensor:
-    """Server-assisted selection: feedback only where the server's class is its teacher's, a mask [N]."""
-    return server.argmax(1) == targets.argmax(1)
+register(
+    Method(
+        "fedhkt-k",
+        "FedHKT-style, G = K (λ mixture)",
+        mixture,  # every client its own group
+        heeds=(),
+        feedback=agreeing,
+        compared=("one-round", "equal-compute", "ensemble"),
+        row=7,
+    )
+)
 
 
 def distances(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -9,8 +9,9 @@ of the authors' code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -21,8 +22,11 @@ from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_tensors, write_tensors
 from fedol.knowledge import Knowledge
 from fedol.knowledge.task import Task
+from fedol.knowledge.uploads import Uploads
+from fedol.methods.method import method
+from fedol.methods.sides import Client, Lesson, Predictions, Site
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot
-from fedol.model import Architecture
+from fedol.model import Architecture, ServerModel
 from fedol.seeding import derive
 from fedol.training import Job, Process, predict
 
@@ -102,6 +106,33 @@ def load_labels(path: Path, task: Task, client: str) -> Iterator[Knowledge]:
         yield Knowledge.from_probabilities(one_hot(student, len(task.classes)), task, client)
 
 
+class Students(Predictions):
+    """A client sends the classes that its students predict. FedKT has one round only."""
+
+    sends = "students"
+
+    def trainings(self, site: Site, k: int) -> int:
+        """Teachers and students."""
+        return trainings(len(site.shares[k]))
+
+    def images(self, private: float, public: int) -> float:
+        """s·t teachers on 1/t of its own each, then s students on the public ones."""
+        return Ensembles().partitions * (private + public)
+
+    def work(self, site: Site, k: int, lesson: Lesson | None = None) -> Process[Client]:
+        """Teachers on subsets of the private data, then students on the public set; the first one stays its model."""
+        architecture = self.architecture(site, k)
+        taught, spent = yield from students(site.job(k, architecture), architecture, site.public, site.device)
+        predicted = [predict(model, site.public, architecture.normalise, site.device).argmax(1) for model in taught]
+        send = partial(save_labels, labels=torch.stack(predicted))
+        return Client(ServerModel(taught[0], architecture, device=site.device), send, spent)
+
+    def uploads(self, site: Site, paths: Sequence[Path]) -> Uploads:
+        """One opinion per student."""
+        return Uploads(paths, lambda path, k: load_labels(path, site.task, f"client {k}"))
+
+
+@method("fedkt", "FedKT", client=Students(), heeds=(), compared=("one-round", "equal-compute", "cost"), row=12)
 def fedkt(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """Hard labels by consistent voting, trained once; the students of one client come in a row under its name."""
     consistent, plain = torch.zeros(()), torch.zeros(())

@@ -11,9 +11,11 @@ from torch import Tensor
 from fedol.core.mixture import Mixture, with_labels
 from fedol.core.voting import Ballots, baseline_count, with_entropy
 from fedol.knowledge import Knowledge
+from fedol.methods.method import method
 from fedol.methods.teacher import Distillation, Targets
 
 
+@method("fedol", "FedOL", iterates=True, compared=("one-round", "equal-compute", "cost"), row=13)
 class FedOL:
     """Hears every client once; each iteration then votes, the server included, and gives the target of Eq. 7."""
 
@@ -49,6 +51,7 @@ class FedOL:
         return Targets(with_labels(self._mixture, votes.labels, self._settings.tau).float(), record, votes)
 
 
+@method("fedol-reinit", "FedOL, restarted each iteration", iterates=True, compared=("equal-compute",), row=15)
 class Restarted(FedOL):
     """FedOL whose server starts from fresh weights in every iteration: is it the labels that help, or the epochs?"""
 
@@ -57,6 +60,7 @@ class Restarted(FedOL):
         return replace(super().targets(iteration, server), restart=True)
 
 
+@method("fedol-tau0", "FedOL, τ = 0", iterates=True, fixed={"tau": 0.0}, compared=("equal-compute",), row=14)
 def without_labels(knowledge: Iterable[Knowledge], settings: Distillation) -> FedOL:
     """FedOL with τ = 0: the same iterations on the λ mixture alone."""
     return FedOL(knowledge, replace(settings, tau=0.0))

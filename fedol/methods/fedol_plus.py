@@ -11,9 +11,11 @@ from fedol.core.mixture import with_labels
 from fedol.core.pooling import TINY, Pool
 from fedol.core.voting import PseudoLabels
 from fedol.knowledge import Knowledge
+from fedol.methods.method import method
 from fedol.methods.teacher import Distillation, Targets
 
 
+@method("fedol+", "FedOL+", iterates=True, heeds=("tau",), row=16)  # it finds its own ρ
 class FedOLPlus:
     """Hears every client once. The target is the pool's plus τ on its class, for the ρN samples it is surest of.
 

@@ -9,14 +9,17 @@ from torch import Tensor
 
 from fedol.core.voting import TIE, with_entropy
 from fedol.knowledge import Knowledge
+from fedol.methods.method import method
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot
 
 
+@method("mine", "MinE", heeds=(), compared=("one-round", "rounds", "equal-compute", "ensemble"), row=10)
 def mine(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = p_k* with k* = argmin_k H(p_k(x)); a tie goes to the earlier client."""
     return once(_surest(knowledge))
 
 
+@method("mine-hard", "MinE, hard", heeds=(), compared=("one-round", "equal-compute"), row=11)
 def mine_hard(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """The same client's class alone."""
     surest = _surest(knowledge)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -77,12 +77,9 @@ class Clients:
             )
 
 
-Method = Callable[[Iterable[Knowledge], Distillation], Teacher]
-
-
 @dataclass(frozen=True)
 class Once:
-    """A teacher with one target for one iteration: every knowledge method that is not ``ITERATED``."""
+    """A teacher with one target for one iteration: every knowledge method that trains once."""
 
     answer: Targets
     iterations: int = 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedol.methods import find
 from fedol.report.crowd import CROWD, crowd, promises
 from fedol.report.tables import count, percent, size
 from fedol.robust.screening import left_out
@@ -135,7 +136,7 @@ def _training(config: dict[str, Any], history: list[dict[str, Any]]) -> str:
 
 
 def _tau(config: dict[str, Any]) -> float:
-    return 0.0 if config["method"] == "fedol-tau0" else float(config["tau"])
+    return float(find(config["method"]).fixed.get("tau", config["tau"]))
 
 
 def _labels(config: dict[str, Any], last: dict[str, Any]) -> str:

@@ -17,15 +17,13 @@ import torch
 
 from fedol.data import Images
 from fedol.files import write_atomically, write_json
-from fedol.knowledge.uploads import Uploads
 from fedol.model import ServerModel
 from fedol.progress import watched
-from fedol.robust.defence import Defence
 from fedol.runs.evaluation import accuracy, pseudo_label_accuracy
 from fedol.runs.examination import examine
 from fedol.runs.folder import RunFolder, read_kept
 from fedol.runs.png import contact_sheet, encode
-from fedol.runs.votes import NOBODY_LIES, choose, gather
+from fedol.runs.votes import Hearing
 
 
 def account_for_tests(folder: RunFolder, models: dict[str, ServerModel], test: Images) -> None:
@@ -59,20 +57,16 @@ def diagnosed(
 
 def account_for_labels(
     folder: RunFolder,
-    uploads: Uploads,
-    clients: int,
+    hearing: Hearing,
     server: ServerModel,
     public: np.ndarray,
-    seed: int,
     truth: np.ndarray | None = None,
-    defence: Defence = NOBODY_LIES,
     left_out: Collection[str] = (),
 ) -> None:
     """Write ``evidence.json`` and ``public.png``."""
-    shown = choose(len(public), clients, seed)
     votes = [read_kept(path) for record in server.history if (path := folder.votes(record["iteration"])).exists()]
-    write_atomically(folder.path / "public.png", encode(contact_sheet(public[shown])))
+    write_atomically(folder.path / "public.png", encode(contact_sheet(public[hearing.shown])))
     last = folder.targets(server.history[-1]["iteration"])
     taught = read_kept(last) if last.exists() else None  # runs of earlier versions have not kept it
-    found = gather(shown, uploads, votes, server, public, truth, defence, left_out, taught)
+    found = hearing.evidence(votes, server, public, truth, left_out, taught)
     write_atomically(folder.path / "evidence.json", json.dumps(found, separators=(",", ":")).encode())

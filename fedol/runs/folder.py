@@ -167,6 +167,15 @@ class RunFolder:
         """The server after the last finished iteration."""
         return self.server(finished) if (finished := self.finished()) else None
 
+    def screening(self) -> list[dict[str, Any]] | None:
+        """The verdict on the clients; judged once, because it is part of what the run is made of."""
+        kept = self.path / "screening.json"
+        return list(read_json(kept, AGAIN)) if kept.exists() else None
+
+    def judged(self, screening: list[dict[str, Any]]) -> None:
+        """Keep the verdict."""
+        write_json(self.path / "screening.json", screening)
+
     def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
         """Keep a finished iteration; the checkpoint comes last, because it is what marks it finished."""
         record = server.history[-1]

@@ -20,7 +20,7 @@ import torch
 
 from fedol.bench import one_round, work
 from fedol.bench import rounds as rounds_module
-from fedol.bench.cells import ONE_ROUND, ROUNDS, Cell, digest
+from fedol.bench.cells import Cell, digest
 from fedol.bench.cost import cost, explanation, printed
 from fedol.bench.cost_sheet import cost_sheet
 from fedol.bench.evaluation import ceiling
@@ -35,10 +35,11 @@ from fedol.errors import FedolError
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Lesson
 from fedol.files import write_json
-from fedol.methods import METHODS
+from fedol.methods import METHODS, Method, compared, find
 from fedol.report.bench_tables import collect, sheets, write
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
+ONE_ROUND, ROUNDS = compared("one-round"), compared("rounds")
 SMOKE = {"kind": "one-round", "preset": "quick", "partitions": "dirichlet:0.5", "settings": TINY}
 
 
@@ -425,7 +426,8 @@ def test_rounds_that_are_over_wait_for_the_others_of_their_last(further, smoke, 
 
 def test_clients_heed_the_feedback_that_the_method_lets_through(smoke, tmp_path, monkeypatch):
     out = shutil.copytree(smoke[0] / "clients", tmp_path / "bench" / "clients").parent
-    monkeypatch.setitem(rounds_module.FEEDBACK, "feddf", lambda server, targets: server.argmax(1) < 0)
+    deaf = replace(find("feddf"), feedback=lambda server, targets: server.argmax(1) < 0)
+    monkeypatch.setitem(METHODS, "feddf", deaf)
     progress = Silent()
     run(out, progress, kind="rounds", rounds=2, methods="feddf,mine", feedback_epochs=1)
     assert progress.jobs.count("client 0 feedback") == 1 and progress.jobs.count("client 0") == 2
@@ -784,7 +786,7 @@ def test_a_method_of_yours_that_raises_stops_no_other(tmp_path, monkeypatch):
     def broken(knowledge, settings):
         return 1 / 0
 
-    monkeypatch.setitem(METHODS, "broken", broken)
+    monkeypatch.setitem(METHODS, "broken", Method("broken", targets=broken))
     summary = run(tmp_path, methods="broken,feddf")
     (failure,) = summary["failed"]
     assert summary["finished"] == 1
@@ -1159,7 +1161,7 @@ def test_rounds_that_failed_before_the_time_was_over_are_named(tmp_path, monkeyp
             if epoch.job.name.startswith("feddf"):
                 raise OutOfTime
 
-    monkeypatch.setitem(METHODS, "broken", lambda knowledge, settings: 1 / 0)
+    monkeypatch.setitem(METHODS, "broken", Method("broken", targets=lambda knowledge, settings: 1 / 0))
     wanted = {"kind": "rounds", "rounds": 2, "feedback_epochs": 1, "methods": "broken,feddf"}
     (failure,) = run(tmp_path, Over(), time_limit=1000, **wanted)["failed"]
     assert "ZeroDivisionError" in failure
@@ -1215,9 +1217,9 @@ def test_predictions_count_as_work_where_nothing_of_the_batch_failed(tmp_path, m
     def sometimes(knowledge, settings):
         if next(failures):
             raise ValueError("once")
-        return METHODS["feddf"](knowledge, settings)
+        return find("feddf").targets(knowledge, settings)
 
-    monkeypatch.setitem(METHODS, "sometimes", sometimes)
+    monkeypatch.setitem(METHODS, "sometimes", Method("sometimes", targets=sometimes))
     work = []
     monkeypatch.setattr(BenchFolder, "time", lambda self, name, device, width, done, seconds: work.append(done))
     settings = {**TINY, "client_models": ["mlp"]}
@@ -1230,7 +1232,7 @@ def test_predictions_count_as_work_where_nothing_of_the_batch_failed(tmp_path, m
 
 
 def test_what_failed_is_not_left_to_do(tmp_path, monkeypatch):
-    monkeypatch.setitem(METHODS, "broken", lambda knowledge, settings: 1 / 0)
+    monkeypatch.setitem(METHODS, "broken", Method("broken", targets=lambda knowledge, settings: 1 / 0))
     bench = Bench(Spec.from_json({**SMOKE, "methods": "broken,fedavg", "partitions": "iid,classes:5"}), tmp_path)
     first, second = bench.plans()
     found, train = [], Bench._train

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedol import methods
-from fedol.bench.cells import ONE_ROUND, Cell
+from fedol.bench.cells import Cell
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
 from fedol.bench.work import client_work
@@ -15,11 +14,14 @@ from fedol.data import load
 from fedol.errors import InputError
 from fedol.federation.scenario import Scenario
 from fedol.knowledge.codecs import DEFAULT
-from fedol.methods import CEILING, ENSEMBLE
+from fedol.methods import CEILING, ENSEMBLE, METHODS, Method, compared
 
 PAPER = configure("paper")
 RESULTS = Path(__file__).parents[2] / "results"
 HASH_BEFORE_THEM = "92bfa2831d8aeb9c"
+
+
+ONE_ROUND = compared("one-round")
 
 
 def cell(method, **changes):
@@ -170,14 +172,15 @@ def test_a_method_of_yours_is_known_by_its_code(monkeypatch):
     for number in (2, 3):
         namespace = {}
         exec(f"N = {number}\n\ndef sharp(knowledge, settings):\n    return N\n", namespace)
-        monkeypatch.setitem(methods.METHODS, "sharp", namespace["sharp"])
+        monkeypatch.setitem(METHODS, "sharp", Method("sharp", targets=namespace["sharp"]))
         hashes.add(cell("sharp").hash)
     assert len(hashes) == 2 and "method_code" not in cell("feddf").settings
 
 
 def test_a_method_that_keeps_a_record_is_one_cell(monkeypatch):
     seen = []
-    monkeypatch.setitem(methods.METHODS, "sharp", lambda knowledge, settings: seen.append(settings))
+    keeping = Method("sharp", targets=lambda knowledge, settings: seen.append(settings))
+    monkeypatch.setitem(METHODS, "sharp", keeping)
     one = cell("sharp")
     before = one.hash, one.clients
     seen.append("what came")
@@ -229,16 +232,14 @@ def test_equal_compute_gives_one_pass_methods_fedols_epochs():
 
 
 def test_a_new_method_is_kept_by_all_that_it_may_heed(monkeypatch):
-    monkeypatch.setitem(methods.METHODS, "new", methods.METHODS["feddf"])
+    monkeypatch.setitem(METHODS, "new", Method("new", targets=METHODS["feddf"].targets))
     settings = {"tau": 0.5, "rho": 0.3, "rho_step": 0.1, "iterations": 3}
     matters = {name: cell("new").hash != cell("new", **{name: value}).hash for name, value in settings.items()}
     assert matters == {"tau": True, "rho": True, "rho_step": True, "iterations": False}
 
 
-def test_a_new_method_that_iterates_has_one_line_more(monkeypatch):
-    monkeypatch.setitem(methods.METHODS, "new", methods.METHODS["fedol"])
-    monkeypatch.setattr("fedol.bench.cells.ITERATED", iterated := [*methods.ITERATED, "new"])
-    monkeypatch.setattr("fedol.bench.spec.ITERATED", iterated)
+def test_a_new_method_that_iterates_says_so(monkeypatch):
+    monkeypatch.setitem(METHODS, "new", Method("new", targets=METHODS["fedol"].targets, iterates=True))
     assert cell("new").hash != cell("new", iterations=3).hash
     spec = Spec.from_json({"kind": "one-round", "equal_compute": True, "partitions": "iid", "methods": "new,feddf"})
     assert [c.config.distillation.recipe.epochs for c in spec.cells()] == [50, 500]

@@ -16,8 +16,8 @@ from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
 from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Lesson
-from fedol.federation.weights import Weights
+from fedol.methods import Lesson
+from fedol.methods.fedavg import Weights
 
 SETTINGS = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 THREE = {"kind": "rounds", "preset": "quick", "partitions": "iid", "settings": SETTINGS, "methods": "feddf"}
@@ -86,24 +86,24 @@ def test_later_rounds_of_averages_average_their_own_clients_and_start_from_the_l
     sent: dict[int, list[list[Tensor]]] = {}
     sizes: dict[int, list[int]] = {}
     averaged: list[list[Tensor]] = []
-    train, finish = Weights.client, rounds.Course.finish
+    train, finish = Weights.work, rounds.Course.finish
 
-    def watched_client(self: Any, k: int, lesson: Lesson | None = None) -> Iterator[Any]:
+    def watched_client(self: Any, site: Any, k: int, lesson: Lesson | None = None) -> Iterator[Any]:
         number = lesson.round if lesson else 1
-        process = train(self, k, lesson)
+        process = train(self, site, k, lesson)
         job = next(process)
         begun.setdefault(number, []).append(weights(job.model))
         with pytest.raises(StopIteration) as end:
             process.send((yield job))
         sent.setdefault(number, []).append(weights(end.value.value.model.module))
-        sizes.setdefault(number, []).append(len(self.scenario.shares[k]))
+        sizes.setdefault(number, []).append(len(site.shares[k]))
         return end.value.value
 
     def watched_finish(self: Any, server: Any) -> None:
         averaged.append(weights(server.module))
         finish(self, server)
 
-    monkeypatch.setattr(Weights, "client", watched_client)
+    monkeypatch.setattr(Weights, "work", watched_client)
     monkeypatch.setattr(rounds.Course, "finish", watched_finish)
     uneven = {**THREE, "partitions": "dirichlet:0.5", "methods": method, "rounds": 3}
     Bench(Spec.from_json(uneven), tmp_path).run(Progress(lambda *_: None))

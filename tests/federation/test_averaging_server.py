@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from fedol.config import configure
-from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
+from fedol.federation.scheme import Scheme
 from fedol.model import ServerModel
 from fedol.training import drive
 
@@ -20,7 +20,7 @@ TINY = {"clients": 3, "public": 60, "width": 4, "device": "cpu", "parameter_mode
 def test_the_server_averages_whole_states_by_sizes_and_one_method_measures_its_norms_anew(
     method: str, tmp_path: Path
 ) -> None:
-    scheme = schemes.of(here := Scenario(configure(overrides={**TINY, "method": method})))
+    scheme = Scheme.of(here := Scenario(configure(overrides={**TINY, "method": method})))
     sizes = [len(share) for share in here.shares]
     assert len(set(sizes)) == 3
     paths, states = [tmp_path / str(k) for k in range(3)], []
@@ -30,8 +30,8 @@ def test_the_server_averages_whole_states_by_sizes_and_one_method_measures_its_n
             buffer.fill_(k + 1)
         ServerModel(model, scheme.architecture(k)).save(path)
         states.append(model.state_dict())
-    ((_, server),) = drive([scheme.server(paths)], torch.device("cpu"))
-    for name, found in server.module.state_dict().items():
+    ((_, learnt),) = drive([scheme.server(paths)], torch.device("cpu"))
+    for name, found in learnt.server.module.state_dict().items():
         wanted = sum(size * state[name].double() for size, state in zip(sizes, states, strict=True)) / sum(sizes)
         if method == "fedavg-bn" and "running" in name:
             assert not torch.allclose(found.double(), wanted, atol=1e-2), name

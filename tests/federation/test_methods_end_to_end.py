@@ -10,11 +10,11 @@ from fedol import methods
 from fedol.config import configure
 from fedol.distillation import serve
 from fedol.errors import FedolError, InputError
-from fedol.federation import schemes
-from fedol.federation.predictions import Predictions, Students
 from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Lesson, guarded
-from fedol.federation.weights import Weights
+from fedol.federation.scheme import Scheme
+from fedol.methods.fedavg import Weights
+from fedol.methods.fedkt import Students
+from fedol.methods.sides import Lesson, Predictions, guarded
 from fedol.methods.teacher import once
 from fedol.training import Fit, drive
 
@@ -33,9 +33,10 @@ def test_every_method_runs(method, tmp_path):
         assert summary["server"] is None and summary["upload_bytes_per_client"] == 0
         return
     assert 0 <= summary["server"]["accuracy"] <= 1
-    iterations = 2 if method in methods.ITERATED else 0 if method in methods.PARAMETER_METHODS else 1
+    known = methods.find(method)
+    iterations = 2 if known.iterates else 0 if known.combine else 1
     assert len(summary["history"]) == iterations
-    model = "cnn" if method in methods.PARAMETER_METHODS else "cnn-large"
+    model = "cnn" if known.combine else "cnn-large"
     assert summary["server"]["model"] == model
     assert summary["upload_bytes_per_client"] > 60
 
@@ -54,7 +55,7 @@ def test_an_unknown_method_is_known_before_anything_trains():
 
 
 def test_each_kind_of_upload_has_its_scheme(scenario):
-    kinds = {m: type(schemes.of(scenario.under(replace(scenario.config, method=m)))) for m in methods.names()}
+    kinds = {m: type(methods.find(m).client) for m in methods.names()}
     assert kinds["fedkt"] is Students and kinds["fedprox"] is Weights and kinds["fedol"] is Predictions
     assert scenario.under(scenario.config).data is scenario.data
 
@@ -65,14 +66,14 @@ def job(process):
 
 
 def test_parameter_clients_start_from_the_same_weights_and_knowledge_clients_do_not(scenario):
-    averaging = schemes.of(scenario.under(replace(scenario.config, method="fedprox", mu=0.5)))
+    averaging = Scheme.of(scenario.under(replace(scenario.config, method="fedprox", mu=0.5)))
     jobs = [job(averaging.client(k)) for k in range(3)]
     states = [j.model.state_dict() for j in jobs]
     assert all(torch.equal(states[0][name], other[name]) for other in states for name in states[0])
     assert {j.recipe.proximal for j in jobs} == {0.5} and len({j.seed for j in jobs}) == 3
-    plain = schemes.of(scenario.under(replace(scenario.config, method="fedavg")))
+    plain = Scheme.of(scenario.under(replace(scenario.config, method="fedavg")))
     assert job(plain.client(0)).recipe.proximal == 0.0
-    predicting = schemes.of(scenario.under(replace(scenario.config, method="feddf", client_models=("cnn",))))
+    predicting = Scheme.of(scenario.under(replace(scenario.config, method="feddf", client_models=("cnn",))))
     first, second = (job(predicting.client(k)).model.state_dict() for k in range(2))
     assert not torch.equal(first["head.weight"], second["head.weight"])
 
@@ -84,13 +85,13 @@ def test_clients_and_servers_of_another_seed_start_from_other_weights(method):
         here = Scenario(configure(overrides={**TINY, "method": method, "seed": seed, "client_models": ("cnn",)}))
         told = once(torch.full((60, 10), 0.1))
         server = serve(told, here.public, here.server, here.config.recipe, seed, here.device)
-        heads.append([job(part).model.state_dict()["head.weight"] for part in (schemes.of(here).client(0), server)])
+        heads.append([job(part).model.state_dict()["head.weight"] for part in (Scheme.of(here).client(0), server)])
     assert not any(map(torch.equal, *heads))
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedprox"])  # whose pull is to the weights that a training starts from
 def test_a_later_round_of_an_average_starts_from_the_broadcast(method, scenario):
-    averaging = schemes.of(scenario.under(replace(scenario.config, method=method)))
+    averaging = Scheme.of(scenario.under(replace(scenario.config, method=method)))
     broadcast = averaging.architecture(0).build(77)
     later = job(averaging.client(1, Lesson(2, broadcast)))
     assert later.model is not broadcast  # each client its own copy
@@ -99,7 +100,7 @@ def test_a_later_round_of_an_average_starts_from_the_broadcast(method, scenario)
 
 
 def test_a_later_round_of_a_knowledge_method_is_feedback_then_private_data(scenario):
-    predicting = schemes.of(scenario.under(replace(scenario.config, method="feddf")))
+    predicting = Scheme.of(scenario.under(replace(scenario.config, method="feddf")))
     own = predicting.architecture(0).build(5)
     feedback = torch.softmax(torch.randn(60, 10), 1)
     heeded = torch.arange(60) % 8 == 3
@@ -116,14 +117,14 @@ def test_a_later_round_of_a_knowledge_method_is_feedback_then_private_data(scena
 
 
 def test_no_feedback_at_all_is_no_training_on_it(scenario):
-    predicting = schemes.of(scenario.under(replace(scenario.config, method="fedhkt")))
+    predicting = Scheme.of(scenario.under(replace(scenario.config, method="fedhkt")))
     nothing = torch.zeros(60, dtype=torch.bool)
     lesson = Lesson(2, predicting.architecture(0).build(5), torch.full((60, 10), 0.1), nothing)
     assert job(predicting.client(0, lesson)).name == "client 0"
 
 
 def test_one_failing_client_stops_no_other(scenario):
-    predicting = schemes.of(scenario)
+    predicting = Scheme.of(scenario)
 
     def failing():
         yield from ()

@@ -5,8 +5,8 @@ import torch
 
 from fedol.config import configure
 from fedol.errors import FedolError, InputError
-from fedol.federation import schemes
 from fedol.federation.scenario import Scenario
+from fedol.federation.scheme import Scheme
 from fedol.files import write_tensors
 from fedol.knowledge import Knowledge
 from fedol.knowledge.task import Task
@@ -26,7 +26,7 @@ def students_of(client, *labels):
 
 
 def voted(*knowledge):
-    answer = find("fedkt")([item for group in knowledge for item in group], Distillation()).targets(1, None)
+    answer = find("fedkt").teacher([item for group in knowledge for item in group], Distillation()).targets(1, None)
     assert set(answer.soft.unique().tolist()) <= {0.0, 1.0}
     return answer.soft.argmax(1).tolist(), answer.record["fallback"]
 
@@ -118,7 +118,7 @@ def test_it_trains():
 
 def test_a_client_sends_what_each_of_its_students_predicts(tmp_path):
     settings = {"clients": 3, "public": 60, "width": 4, "device": "cpu", "epochs": 2, "method": "fedkt"}
-    scheme = schemes.of(here := Scenario(configure(overrides=settings)))
+    scheme = Scheme.of(here := Scenario(configure(overrides=settings)))
     jobs = {}
     ((_, client),) = drive([scheme.client(1)], CPU, lambda epoch: jobs.setdefault(epoch.job.name, epoch.job))
     students = [jobs[f"client 1 student {part}"].model for part in (1, 2)]

@@ -11,7 +11,7 @@ from fedol import methods
 from fedol.core.voting import entropy
 from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge
-from fedol.methods import METHODS, Distillation, find
+from fedol.methods import METHODS, Distillation, Method, everywhere, find
 from fedol.methods.fedhkt import agreeing, clusters, distances
 from fedol.methods.teacher import once
 
@@ -26,7 +26,7 @@ def knowledge(*clients):
 
 
 def target(name, *clients):
-    teacher = methods.find(name)(knowledge(*clients), Distillation())
+    teacher = find(name).teacher(knowledge(*clients), Distillation())
     assert teacher.iterations == 1
     answer = teacher.targets(1, None)
     assert answer.soft.dtype == torch.float32 and not answer.restart
@@ -43,7 +43,7 @@ def test_feddf_is_the_same_for_logits_and_for_log_probabilities():
     logits = [torch.randn(7, 5, generator=torch.Generator().manual_seed(k)) for k in range(4)]
     raw = torch.softmax(torch.stack(logits).double().mean(0), 1)
     clients = [Knowledge.from_logits(z) for z in logits]
-    assert torch.allclose(methods.find("feddf")(clients, Distillation()).targets(1, None).soft.double(), raw, atol=1e-6)
+    assert torch.allclose(find("feddf").teacher(clients, Distillation()).targets(1, None).soft.double(), raw, atol=1e-6)
 
 
 def test_feddf_probs_is_the_mean_of_probabilities():
@@ -115,7 +115,8 @@ def test_a_method_that_returns_no_teacher_or_other_targets_is_named(monkeypatch)
         (once(torch.ones(2)), r"Targets must be \[2, 3\].*the method's are \[2\]"),
         (once(torch.full((2, 3), torch.nan)), "targets of iteration 1 hold values that are no finite numbers"),
     ):
-        monkeypatch.setitem(methods.METHODS, "odd", lambda known, settings, answer=answer: answer)
+        odd = Method("odd", targets=lambda known, settings, answer=answer: answer)
+        monkeypatch.setitem(METHODS, "odd", odd)
         with pytest.raises(InputError, match=words):
             fedol.distill(clients, public, model="mlp", method="odd", epochs=1)
 
@@ -144,7 +145,8 @@ def test_fedhkt_feedback_is_where_server_and_teacher_agree():
     server = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
     teacher = torch.tensor([[0.6, 0.4], [0.8, 0.2], [0.9, 0.1]])
     assert agreeing(server, teacher).tolist() == [True, False, True]
-    assert {"fedhkt": agreeing, "fedhkt-k": agreeing} == methods.FEEDBACK  # grouped or not
+    heeding = {name: method.feedback for name, method in METHODS.items() if method.feedback is not everywhere}
+    assert heeding == {"fedhkt": agreeing, "fedhkt-k": agreeing}  # grouped or not
 
 
 @pytest.mark.parametrize(("name", "varying"), [("fedet", np.log), ("fedet-probs", np.array)])
@@ -199,43 +201,43 @@ def test_mine_ties_are_ties_whatever_the_order_of_the_classes(spread):
     logits = spread * torch.randn(300, 100, generator=generator)
     order = torch.stack([torch.randperm(100, generator=generator) for _ in logits])
     clients = [Knowledge.from_logits(z) for z in (logits, logits.gather(1, order))]
-    soft = methods.find("mine")(clients, Distillation()).targets(1, None).soft
+    soft = find("mine").teacher(clients, Distillation()).targets(1, None).soft
     assert torch.allclose(soft, clients[0].probabilities(), atol=1e-6)
 
 
 def test_the_two_controls_of_fedol():
     clients, settings = knowledge(A, B, C), Distillation(iterations=3, rho=1.0)
-    mixture = methods.find("mixture")(clients, settings).targets(1, None).soft
-    without = methods.find("fedol-tau0")(clients, settings)
+    mixture = find("mixture").teacher(clients, settings).targets(1, None).soft
+    without = find("fedol-tau0").teacher(clients, settings)
     assert without.iterations == 3 and torch.allclose(without.targets(1, None).soft, mixture)
     assert torch.allclose(without.targets(2, torch.tensor(C)).soft, mixture)  # the clients' alone: no server's
-    restarted, plain = methods.find("fedol-reinit")(clients, settings), methods.find("fedol")(clients, settings)
+    restarted, plain = find("fedol-reinit").teacher(clients, settings), find("fedol").teacher(clients, settings)
     assert restarted.targets(2, mixture).restart and not plain.targets(2, mixture).restart
     assert torch.equal(restarted.targets(2, mixture).soft, plain.targets(2, mixture).soft)
 
 
-@pytest.mark.parametrize("name", list(methods.METHODS))
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.targets])
 def test_no_client_is_an_error(name):
     with pytest.raises(InputError, match="no client to learn from"):
-        methods.find(name)([], Distillation())
+        find(name).teacher([], Distillation())
 
 
-@pytest.mark.parametrize("name", list(methods.METHODS))
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.targets])
 def test_knowledge_may_be_a_re_iterable_stream_of_one_client_at_a_time(name):
     class Stream:
         def __iter__(self):
             return iter(knowledge(A, B, C))
 
-    streamed = methods.find(name)(Stream(), Distillation()).targets(1, None).soft
-    assert torch.equal(streamed, methods.find(name)(knowledge(A, B, C), Distillation()).targets(1, None).soft)
+    streamed = find(name).teacher(Stream(), Distillation()).targets(1, None).soft
+    assert torch.equal(streamed, find(name).teacher(knowledge(A, B, C), Distillation()).targets(1, None).soft)
 
 
 def test_a_method_that_iterates_must_say_so(monkeypatch):
-    monkeypatch.setitem(methods.METHODS, "new", methods.METHODS["fedol"])
-    with pytest.raises(InputError, match=r"'new' trains its server 10 times, .* must also stand in .*ITERATED"):
-        methods.find("new")(knowledge(A, B), Distillation())
-    monkeypatch.setattr(methods, "ITERATED", [*methods.ITERATED, "new"])
-    assert methods.find("new")(knowledge(A, B), Distillation()).iterations == 10
+    monkeypatch.setitem(METHODS, "new", Method("new", targets=find("fedol").targets))
+    with pytest.raises(InputError, match=r"'new' trains its server 10 times, .* registered with iterates=True"):
+        find("new").teacher(knowledge(A, B), Distillation())
+    monkeypatch.setitem(METHODS, "new", Method("new", targets=find("fedol").targets, iterates=True))
+    assert find("new").teacher(knowledge(A, B), Distillation()).iterations == 10
 
 
 def test_the_documented_way_to_add_a_method_works(monkeypatch):
@@ -244,15 +246,14 @@ def test_the_documented_way_to_add_a_method_works(monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
     code = page.split("```python")[1].split("```")[0]
     assert len(code.strip().splitlines()) <= 20
-    room = {}
-    exec(code, room)
-    monkeypatch.setitem(methods.METHODS, "geometric", room["geometric"])
+    monkeypatch.setitem(METHODS, "geometric", None)  # which is then taken out again
+    exec(code, {})
     expected = np.exp(2 * np.log([A, B, C]).mean(0))
     assert target("geometric", A, B, C).soft.numpy() == pytest.approx(
         expected / expected.sum(1, keepdims=True), abs=1e-6
     )
     test_no_client_is_an_error("geometric")
-    assert "geometric" in methods.names() and methods.title("geometric") == "geometric"
+    assert "geometric" in methods.names() and methods.title("geometric") == "Geometric mean"
 
 
 def test_where_a_method_of_yours_raises_is_said(monkeypatch):
@@ -263,10 +264,10 @@ def test_where_a_method_of_yours_raises_is_said(monkeypatch):
     def broken(knowledge, settings):
         helper()
 
-    monkeypatch.setitem(METHODS, "broken", broken)
+    monkeypatch.setitem(METHODS, "broken", Method("broken", targets=broken))
     line = inspect.unwrap(broken).__code__.co_firstlineno + 2
     with pytest.raises(InputError, match=rf"\(test_knowledge_methods\.py, line {line}\): KeyError: 'deep'"):
-        find("broken")([], Distillation())
+        find("broken").teacher([], Distillation())
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), FedolError("as it is")])
@@ -274,7 +275,7 @@ def test_what_is_no_failure_of_a_method_passes_through(error, monkeypatch):
     def stopped(knowledge, settings):
         raise error
 
-    monkeypatch.setitem(METHODS, "stopped", stopped)
+    monkeypatch.setitem(METHODS, "stopped", Method("stopped", targets=stopped))
     with pytest.raises(type(error)) as raised:
-        find("stopped")([], Distillation())
+        find("stopped").teacher([], Distillation())
     assert raised.value is error

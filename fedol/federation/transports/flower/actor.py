@@ -12,7 +12,6 @@ from flwr.app import Context, Message
 
 from fedol.config import configure
 from fedol.errors import FedolError
-from fedol.federation import schemes
 from fedol.federation.engine import in_process
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Scheme
@@ -45,4 +44,4 @@ def train(message: Message, context: Context) -> Message:
 @lru_cache(maxsize=1)
 def _scheme(config: str) -> Scheme:
     """An actor trains many clients on the same data: it reads them once."""
-    return schemes.of(Scenario(configure(overrides=json.loads(config))))
+    return Scheme.of(Scenario(configure(overrides=json.loads(config))))

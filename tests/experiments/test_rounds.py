@@ -16,7 +16,8 @@ from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
 from fedol.federation.scenario import Scenario
-from fedol.methods import Lesson
+from fedol.federation.scheme import Scheme
+from fedol.methods import Lesson, Method
 from fedol.methods.fedavg import Weights
 
 SETTINGS = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
@@ -40,8 +41,7 @@ def test_later_rounds_continue_and_learn_what_the_round_before_taught(
     learned_from: list[tuple[int, list[Tensor]]] = []
     sent: dict[tuple[int, int], list[Tensor]] = {}
     taught: list[list[Path]] = []
-    scheme = rounds.Predictions
-    serve, teacher, heard, lesson = scheme.server, scheme.teacher, rounds.Course.heard, rounds.Lesson
+    serve, uploads, heard, lesson = Scheme.server, Scheme.uploads, rounds.Course.heard, rounds.Lesson
 
     def watched_server(self: Any, *args: Any, start: nn.Module | None = None, **named: Any) -> Iterator[Any]:
         started.append(None if start is None else weights(start))
@@ -50,12 +50,12 @@ def test_later_rounds_continue_and_learn_what_the_round_before_taught(
         shuffled.append(training.seed)
         with pytest.raises(StopIteration) as end:
             process.send((yield training))
-        ended.append(weights(end.value.value.module))
+        ended.append(weights(end.value.value.server.module))
         return end.value.value
 
-    def watched_teacher(self: Any, uploads: list[Path]) -> Any:
-        taught.append(list(uploads))
-        return teacher(self, uploads)
+    def watched_uploads(self: Any, paths: list[Path]) -> Any:
+        taught.append(list(paths))
+        return uploads(self, paths)
 
     def watched_heard(self: Any, k: int, client: Any) -> None:
         sent[self.round, k] = weights(client.model.module)
@@ -65,8 +65,8 @@ def test_later_rounds_continue_and_learn_what_the_round_before_taught(
         learned_from.append((number, weights(model)))
         return lesson(number, model, *rest)
 
-    monkeypatch.setattr(scheme, "server", watched_server)
-    monkeypatch.setattr(scheme, "teacher", watched_teacher)
+    monkeypatch.setattr(Scheme, "server", watched_server)
+    monkeypatch.setattr(Scheme, "uploads", watched_uploads)
     monkeypatch.setattr(rounds.Course, "heard", watched_heard)
     monkeypatch.setattr(rounds, "Lesson", watched_lesson)
     Bench(Spec.from_json({**THREE, "rounds": 3, "feedback_epochs": 1}), tmp_path).run(Progress(lambda *_: None))
@@ -123,19 +123,19 @@ def test_fedhkts_clients_learn_feedback_where_the_server_agrees_with_its_teacher
 ) -> None:
     lessons: list[Lesson] = []
     taught: list[Tensor] = []
-    teacher = rounds.Predictions.teacher
+    teacher = Method.teacher
 
     def watched_lesson(*values: Any) -> Lesson:
         lessons.append(Lesson(*values))
         return lessons[-1]
 
-    def watched_teacher(self: Any, uploads: list[Path]) -> Any:
-        found = teacher(self, uploads)
+    def watched_teacher(self: Any, *given: Any) -> Any:
+        found = teacher(self, *given)
         taught.append(found.targets(1, None).soft)
         return found
 
     monkeypatch.setattr(rounds, "Lesson", watched_lesson)
-    monkeypatch.setattr(rounds.Predictions, "teacher", watched_teacher)
+    monkeypatch.setattr(Method, "teacher", watched_teacher)
     Bench(Spec.from_json({**THREE, "methods": "fedhkt", "rounds": 2}), tmp_path).run(Progress(lambda *_: None))
     assert len(lessons) == 3
     for lesson in lessons:

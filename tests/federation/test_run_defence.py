@@ -60,7 +60,7 @@ def test_a_liar_s_file_is_left_out_of_a_run(tmp_path: Path) -> None:
     uploads = [tmp_path / "run" / "clients" / f"{k:02}.fedol" for k in range(10)]
     (lie,) = attack_files(uploads[:1], "permuted", tmp_path / "lie")
     uploads[0].write_bytes(lie.read_bytes())
-    for made in ("summary.json", "report.html", "model.safetensors"):
+    for made in ("summary.json", "report.html", "model.safetensors", "screening.json"):
         (tmp_path / "run" / made).unlink()
     for part in (tmp_path / "run" / "server").iterdir():
         part.unlink()

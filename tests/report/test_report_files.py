@@ -205,7 +205,7 @@ def test_evidence_shows_what_the_method_teaches(tiny: dict[str, Any], tmp_path: 
     """And not the λ mixture, which only some methods teach."""
     out = fedol.run(out=tmp_path / "run", **{**tiny, "method": "feddf", "partition": "classes:5"}).out
     uploads = [Knowledge.load(file) for file in sorted((out / "clients").glob("*.fedol"))]
-    soft = methods.find("feddf")(uploads, methods.Distillation()).targets(1, None).soft
+    soft = methods.find("feddf").teacher(uploads, methods.Distillation()).targets(1, None).soft
     samples = json.loads((out / "evidence.json").read_text())["samples"]
     for sample in samples:
         confidence = soft[sample["index"]]

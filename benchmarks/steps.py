@@ -25,7 +25,7 @@ from training import NORMALISE, SEED, pytorch_norms, side_by_side
 
 from fedol.models import create
 from fedol.training import Epoch, Job, Recipe, fit
-from fedol.training.cuda.engine import session, step
+from fedol.training.cuda import session, step
 
 STEPS, BATCH, EPOCHS = 70, 64, 12
 

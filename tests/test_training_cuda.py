@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from fedol.models import blocks, create
 from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, fit
-from fedol.training.cuda.engine import CudaEngine, step
+from fedol.training.cuda import step
+from fedol.training.cuda.engine import CudaEngine
 from fedol.training.loop import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

@@ -102,7 +102,7 @@ def client_fit(
         resume=None if budget else unfinished.read(),
         checkpoint=None if budget else unfinished.keep,
     )
-    record: dict[str, Any] = {"recipe": asdict(recipe)}  # an audit trains models of this kind
+    record: dict[str, Any] = {"recipe": recipe.as_json()}  # an audit trains models of this kind
     if budget:
         loss, guarantee = fit_private(job, budget, where, on_epoch)
         record["privacy"] = asdict(guarantee)
@@ -121,4 +121,4 @@ def client_fit(
 def _identity(task: Task, architecture: Architecture, train: Images, recipe: Recipe, seed: int) -> dict[str, Any]:
     """What a training depends on: an epoch of any other is not gone on with."""
     data = [fingerprint(train.x), fingerprint(train.y)]
-    return {"task": task.id, "model": architecture.header(), "data": data, "recipe": asdict(recipe), "seed": seed}
+    return {"task": task.id, "model": architecture.header(), "data": data, "recipe": recipe.as_json(), "seed": seed}

@@ -7,7 +7,7 @@ Most methods have ``Predictions``. FedKT's and FedAvg's own are in their files. 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -127,7 +127,7 @@ class Predictions:
         spent += seconds((yield job))
         log_probs = predict(job.model, site.public, architecture.normalise, site.device)
         send = partial(Knowledge.from_logits(log_probs, site.task, f"client {k}").save, codec=site.config.codec)
-        trained = ServerModel(job.model, architecture, [{"recipe": asdict(job.recipe)}], site.device)
+        trained = ServerModel(job.model, architecture, [{"recipe": job.recipe.as_json()}], site.device)
         return Client(trained, send, spent)
 
     def uploads(self, site: Site, paths: Sequence[Path]) -> Uploads:

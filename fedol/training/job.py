@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fedol.errors import InputError, unknown
+from fedol.models.registry import address
 from fedol.seeding import derive
+from fedol.training.optimisers import check_optimiser
+from fedol.training.schedules import check_schedule, rates
 from fedol.training.snapshot import Snapshot
 
 ALL_CORES = 0
@@ -20,9 +23,6 @@ ALL_CORES = 0
 PIXELS_WORTH_A_SECOND_THREAD = 16_384
 
 PATCHES = ("none", "cutout", "cutmix")
-SCHEDULES = ("constant", "cosine", "one-cycle")
-OPTIMISERS = ("adam", "sgd")
-WARM_UP = 0.2  # the share of a one-cycle training in which the learning rate rises
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,12 @@ class Recipe:
     epochs: int = 50
     batch_size: int = 64
     lr: float = 1e-3
-    optimiser: str = "adam"  # or sgd, with momentum 0.9, which wants a larger rate
+    optimiser: str | Callable[..., Any] = "adam"  # adamw, sgd (momentum 0.9), or any of PyTorch's or yours
     weight_decay: float = 0.0  # a step takes this share of each weight, times the learning rate (AdamW)
     augment: bool = False  # random flip and reflect-padded crop, per sample
     patch: str = "none"  # cutout: a grey square in every image; cutmix: in half of them a box of another one
-    schedule: str = "constant"  # of the learning rate: cosine falls to 0; one-cycle rises first, for a fifth of the way
+    # Of the learning rate: cosine falls to 0; one-cycle rises first, for a fifth of the way; or any scheduler.
+    schedule: str | Callable[..., Any] = "constant"
     average: float = 0.0  # the decay per step of a running average of the weights, which then are the result
     proximal: float = 0.0  # FedProx's μ: adds (μ/2)‖w − w₀‖², w₀ being the weights the training starts from
 
@@ -51,24 +52,17 @@ class Recipe:
             raise InputError(f"The setting 'augment' must be true or false, but is {self.augment!r}.")
         if self.patch not in PATCHES:
             raise unknown("patch", str(self.patch), PATCHES)
-        if self.schedule not in SCHEDULES:
-            raise unknown("schedule", str(self.schedule), SCHEDULES)
-        if self.optimiser not in OPTIMISERS:
-            raise unknown("optimiser", str(self.optimiser), OPTIMISERS)
+        check_schedule(self.schedule)
+        check_optimiser(self.optimiser)
         if not 0 <= self.weight_decay < float("inf"):
             raise InputError(f"weight_decay must be a finite number of at least 0, but is {self.weight_decay}.")
         if not 0 <= self.average < 1:
             raise InputError(f"average must lie in [0, 1), but is {self.average}.")
 
-    def rate(self, progress: float) -> float:
-        """The learning rate when this share of the training is done."""
-        if self.schedule == "constant":
-            return self.lr
-        if self.schedule == "one-cycle":
-            if progress < WARM_UP:
-                return self.lr * progress / WARM_UP
-            progress = (progress - WARM_UP) / (1 - WARM_UP)
-        return self.lr * (1 + math.cos(math.pi * progress)) / 2
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; a class of yours becomes its name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: address(value) if callable(value) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -163,14 +157,17 @@ class Job:
         high = (centre + share * sides / 2).round().long().minimum(sides)
         return torch.cat([other, torch.stack([low, high], 2).flatten(1)], 1)
 
+    @cached_property
+    def rates(self) -> list[float]:
+        """The learning rate of every step."""
+        steps = -(-self.samples // self.recipe.batch_size)
+        return rates(self.recipe.schedule, self.recipe.lr, self.recipe.epochs * steps)
+
     def pace(self, epoch: int) -> Tensor:
         """Per step of an epoch, float32 [steps, 2]: the learning rate, and the newest weights' share in the average."""
         steps = -(-self.samples // self.recipe.batch_size)
         done = [(epoch - 1) * steps + step for step in range(steps)]
-        rates = [self.recipe.rate(number / (self.recipe.epochs * steps)) for number in done]
-        return torch.tensor(
-            [[rate, max(1 - self.recipe.average, 10 / (10 + n))] for rate, n in zip(rates, done, strict=True)]
-        )
+        return torch.tensor([[self.rates[n], max(1 - self.recipe.average, 10 / (10 + n))] for n in done])
 
     def tables(self, epoch: int) -> dict[str, Tensor]:
         """All that changes with the epoch, and that the recipe uses."""

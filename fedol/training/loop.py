@@ -12,13 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from fedol.seeding import derive
-from fedol.training.adam import Adam
 from fedol.training.average import Average
 from fedol.training.batch import Batches
-from fedol.training.job import Epoch, Fit, Job, OnEpoch, Recipe
+from fedol.training.job import Epoch, Fit, Job, OnEpoch
 from fedol.training.loss import batch_loss
-from fedol.training.optimiser import Optimiser
-from fedol.training.sgd import Sgd
+from fedol.training.optimisers import optimiser_of
 from fedol.training.share import Whole
 from fedol.training.snapshot import Snapshot
 
@@ -31,13 +29,6 @@ def pull(parameters: list[Tensor], start: list[Tensor], strength: float) -> None
     gradients = [p.grad for p in parameters if p.grad is not None]
     ways = [p.detach() - origin for p, origin in zip(parameters, start, strict=True) if p.grad is not None]
     torch._foreach_add_(gradients, ways, alpha=strength)
-
-
-def optimiser_of(recipe: Recipe, parameters: list[Tensor], lr: float | Tensor, piece: int | None = None) -> Optimiser:
-    """The optimiser that a recipe asks for; ``piece`` is Adam's."""
-    if recipe.optimiser == "sgd":
-        return Sgd(parameters, lr, recipe.weight_decay)
-    return Adam(parameters, lr, recipe.weight_decay, piece)
 
 
 def diverged(job: Job, epoch: int, loss: float) -> str:
@@ -61,10 +52,11 @@ def _train(
     batches, targets = Batches(job.images, job.normalise, device), job.targets.to(device)
     parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     start = [p.detach().clone() for p in parameters] if recipe.proximal else []
-    optimiser = optimiser_of(recipe, parameters, recipe.lr)
+    optimiser = optimiser_of(recipe.optimiser, parameters, recipe.lr, recipe.weight_decay)
     average = Average(model) if recipe.average else None
     losses: list[float] = []
     if job.resume:
+        optimiser.prepare(model, job.resume.tensors)
         job.resume.restore(model, optimiser.moments(model), average)
         losses += job.resume.losses
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from fedol.training.average import Average
-from fedol.training.optimiser import Moments
+from fedol.training.optimisers import Moments
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from fedol.models import create
 from fedol.training import Job, Normalisation, Recipe, Snapshot, fit
 from fedol.training.batch import Batches
 from fedol.training.loss import batch_loss
-from fedol.training.sgd import Sgd
+from fedol.training.optimisers import Sgd
 
 CPU = torch.device("cpu")
 NORMALISE = Normalisation((0.3,), (0.2,))

@@ -14,7 +14,8 @@ import torch
 import fedol.training as training
 from fedol.models import blocks, create
 from fedol.training import Fit, Job, Normalisation, Process, Recipe, Snapshot, loop
-from fedol.training.cuda.engine import CudaEngine, session, step
+from fedol.training.cuda import session, step
+from fedol.training.cuda.engine import CudaEngine
 
 CPU = torch.device("cpu")
 COLOURS = Normalisation((0.5,) * 3, (0.25,) * 3)

@@ -17,9 +17,9 @@ from fedol.training.average import Average
 from fedol.training.batch import Batches
 from fedol.training.cuda.weights import Weights
 from fedol.training.job import Job
-from fedol.training.loop import optimiser_of, pull
+from fedol.training.loop import pull
 from fedol.training.loss import batch_loss
-from fedol.training.optimiser import Moments
+from fedol.training.optimisers import BUILT_IN, Moments, optimiser_of
 from fedol.training.snapshot import Snapshot
 
 PIECES = 36  # of the weights for Adam: as many as PyTorch's kernel takes at once
@@ -40,6 +40,8 @@ class Step:
         self._model = job.model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         if any(p.dtype != torch.float32 for p in self._model.parameters()):
             raise NotCapturable("its weights are not all float32")
+        if job.recipe.optimiser not in BUILT_IN:
+            raise NotCapturable("its optimiser is not one of FedOL's own")
         self._batches, self._recipe = batches, job.recipe
         self._weights = Weights(self._model)
         self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -51,7 +53,13 @@ class Step:
         self.loss = torch.zeros(1, device=device)  # summed over the samples of the epoch
         self._average = Average(self._model) if job.recipe.average else None  # its tensors are views of the weights
         self._rate = torch.tensor(job.recipe.lr, device=device)
-        self._optimiser = optimiser_of(job.recipe, [self._weights.flat], self._rate, self._weights.share(PIECES))
+        self._optimiser = optimiser_of(
+            job.recipe.optimiser,
+            [self._weights.flat],
+            self._rate,
+            job.recipe.weight_decay,
+            self._weights.share(PIECES),
+        )
         if kernels := fused_kernels():
             kernels.prepare(self._model)
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by batch size

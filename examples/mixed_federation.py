@@ -17,8 +17,8 @@ import torch
 from demo_data import write_demo
 
 import fedol
+from fedol.config import ServerConfig
 from fedol.federation.coordinator import Coordinator
-from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 
 

@@ -1,73 +1,80 @@
-"""The configuration of a run: one frozen dataclass with every default visible, a TOML file, presets."""
+"""The configuration of a run or a server: frozen dataclasses with every default visible, a TOML file, presets."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from fedol import methods
 from fedol.data.partitions import Partition
 from fedol.data.partitions import canonical as partition_name
 from fedol.errors import InputError, unknown
-from fedol.kinds import check_kinds
 from fedol.knowledge.codecs import DEFAULT, find
 from fedol.methods import Distillation
+from fedol.models import address, describe, fingerprint
+from fedol.models.registry import is_code
 from fedol.models.trust import check_settings
-from fedol.robust.defence import NONE, Defence, canonical
+from fedol.robust import defence as defences
+from fedol.robust.defence import NONE, Defence
+from fedol.settings import ClientSettings, Learning, RunSettings, ServerSettings, Settings, Training, Voting
+from fedol.settings import ModelName as ModelName
 from fedol.training import Recipe
 
-# A model is a name or, from Python, a class or function of yours.
-ModelName = str | Callable[..., Any]
+Record = TypeVar("Record")
+ROUTINES = ("optimiser", "schedule")
 
 
-class Settings:
-    """What a run is frozen with; every such dataclass is one of these."""
+def recipe_of(settings: Training) -> Recipe:
+    """The training that settings ask for."""
+    return Recipe(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(Training)})
 
-    server_model: ModelName
+
+@dataclass(frozen=True)
+class Learns(Learning):
+    """What the settings of a learning server mean."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "defence", defences.canonical(self.defence))
+        _ = self.distillation  # what it refuses is refused now
+
+    @property
+    def server_recipe(self) -> Recipe:
+        """How the server trains."""
+        return recipe_of(self)
+
+    @property
+    def distillation(self) -> Distillation:
+        """How the server learns."""
+        voting = {field.name: getattr(self, field.name) for field in dataclasses.fields(Voting)}
+        return Distillation(**voting, recipe=self.server_recipe, defence=Defence.parse(self.defence))
+
+
+class Frozen(Settings):
+    """What a run is frozen with, and the code behind it that is yours."""
+
     method: str
     written: ClassVar[tuple[str, ...]]  # what a run writes beside what every run does, as patterns in its folder
 
-    def __post_init__(self) -> None:
-        """Refuse values of another kind than their fields'."""
-        check_kinds(self)
-        check_model(self.server_model)
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values; a class of yours becomes its name."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {field.name: _plain(getattr(self, field.name)) for field in fields}
-
-    def changes(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-        """What differs from an older one's plain values, as (then, now); a setting it did not have yet was off."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        off = {field.name: _plain(field.default) for field in fields if field.default is not dataclasses.MISSING}
-        now, then = self.as_json(), {**off, **before}
-        return {name: (then.get(name), now.get(name)) for name in {**now, **before} if then.get(name) != now.get(name)}
-
     @property
-    def models(self) -> dict[str, ModelName]:
-        """Every model by the setting that names it: server_model, client_models[0], ..."""
+    def named(self) -> dict[str, ModelName]:
+        """Every model, optimiser and schedule by the setting that names it: server_model, client_models[0], ..."""
         found: dict[str, ModelName] = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if field.name.endswith("_models"):
                 found |= {f"{field.name}[{number}]": model for number, model in enumerate(value)}
-            elif field.name.endswith("_model"):
+            elif field.name.endswith("_model") or (field.name.endswith(ROUTINES) and is_own(value)):
                 found[field.name] = value
         return found
 
     @property
     def code(self) -> dict[str, str]:
-        """Fingerprints of the models and the method that are yours, by setting; FedOL's own have none."""
-        from fedol.models import fingerprint
-
-        found = {name: fingerprint(model) for name, model in self.models.items()}
+        """Fingerprints of the code that is yours, by setting; FedOL's own has none."""
+        found = {name: fingerprint(spec) for name, spec in self.named.items()}
         found["method"] = methods.fingerprint(self.method)
         return {name: code for name, code in found.items() if code is not None}
 
@@ -76,82 +83,35 @@ class Settings:
 
         ``before`` is that run's ``code``. A run that has none may be of a time when nothing was noted.
         """
-        from fedol.models import describe
-
-        words = {name: f"the model '{describe(model)}' ({name})" for name, model in self.models.items()}
+        kinds = {name: "model" if "model" in name else name.removeprefix("server_") for name in self.named}
+        words = {name: f"the {kinds[name]} '{describe(spec)}' ({name})" for name, spec in self.named.items()}
         words["method"] = f"the method '{self.method}'"
         if not before:
             words = {"method": words["method"]} if self.method in methods.BUILT_IN else {}
         now = self.code
         return [said for name, said in words.items() if before.get(name) != now.get(name)]
 
-    @property
-    def hash(self) -> str:
-        """Names the configuration: any changed setting changes it."""
-        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
 
-
-def _plain(value: Any) -> Any:
-    from fedol.models import address
-
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return address(value) if callable(value) else value
-
-
-def check_model(model: Any) -> None:
-    """Refuse what cannot name a model."""
-    if not (isinstance(model, str) or callable(model)):
-        raise InputError(f"A model is a name, 'module:callable' or a class of yours, not {model!r}.")
+def is_own(spec: Any) -> bool:
+    """Whether an optimiser or a schedule is code of yours: neither a name nor PyTorch's."""
+    return (callable(spec) or is_code(str(spec))) and not address(spec).startswith("torch.")
 
 
 @dataclass(frozen=True)
-class RunConfig(Settings):
+class RunConfig(Learns, RunSettings, Frozen):
     """One simulated federation. The defaults are the quick job: digits, ten small clients, about a minute on a CPU."""
 
-    written = ("clients/[0-9]*.fedol", "clients/[0-9]*.safetensors")
-
-    dataset: str = "digits"
-    data_dir: str | None = None
-    public: int = 400  # unlabeled samples that everyone shares, taken from the training data
-    clients: int = 10
-    partition: str = "dirichlet:0.3"
-    client_models: tuple[ModelName, ...] = ("mlp", "cnn")  # dealt evenly in turn
-    server_model: ModelName = "cnn-large"
-    parameter_model: ModelName = "cnn"  # every client's and the server's, in methods that average weights
-    width: int = 16
-    codec: str = DEFAULT  # of the clients' uploads
-    method: str = "fedol"
-    defence: str = NONE  # against clients that lie; simulated ones do not, so the default is the paper's method
-    iterations: int = 10
-    tau: float = 0.2
-    rho: float = 0.1
-    rho_step: float = 0.05
-    mu: float = 0.01  # FedProx's pull towards the weights a client was sent
-    epochs: int = 20
-    server_epochs: int | None = None  # of each server iteration; as many as ``epochs`` unless set
-    batch_size: int = 32
-    lr: float = 1e-3
-    augment: bool = False  # random flip and crop, for clients and server
-    optimiser: str = "adam"  # of clients and server; sgd has momentum 0.9 and wants a larger learning rate
-    schedule: str = "constant"  # of the learning rate, for clients and server: constant, cosine or one-cycle
-    patch: str = "none"  # in the server's images: none, cutout or cutmix
-    average: float = 0.0  # decay of the running average of the server's weights; 0: the last weights count
-    weight_decay: float = 0.0  # of the server's weights, not through the gradient (with Adam: AdamW)
-    development: int = 0  # labeled images taken from the private ones to be the test set, while methods are developed
-    seed: int = 0
-    device: str = "auto"
+    written = ("clients/[0-9]*.fedol", "clients/[0-9]*.safetensors", "screening.json")
 
     def __post_init__(self) -> None:
         if isinstance(self.partition, Partition):
             object.__setattr__(self, "partition", partition_name(self.partition))
-        super().__post_init__()
+        Settings.__post_init__(self)
         object.__setattr__(self, "client_models", tuple(_names(self.client_models)))
-        object.__setattr__(self, "defence", canonical(self.defence))
         if not self.client_models:
             raise InputError("client_models must name at least one model, for instance 'resnet11,resnet20'.")
         find(self.codec)
-        for model in (*self.client_models, self.parameter_model):
+        for model in (*self.client_models, self.server_model, self.parameter_model):
             check_model(model)
         if self.clients < 1 or self.width < 1:
             raise InputError(f"clients and width must be at least 1, but are {self.clients} and {self.width}.")
@@ -159,11 +119,11 @@ class RunConfig(Settings):
         if method.control:
             here = f"`fedol bench one-round --methods {self.method}`"
             raise InputError(f"'{self.method}' is no method of a run but a control of benchmarks; use {here}.")
+        Learns.__post_init__(self)
         if self.defence != NONE and not method.hears:
             raise InputError(f"Defences judge what clients predict; '{self.method}' has no such clients: defence none.")
         if not 0 <= self.mu < float("inf"):
             raise InputError(f"mu must be a finite number of at least 0, but is {self.mu}.")
-        _ = self.recipe, self.distillation  # what they refuse is refused now
 
     def client_model(self, client: int) -> ModelName:
         """Client k's model: the list dealt in turn."""
@@ -171,20 +131,38 @@ class RunConfig(Settings):
 
     @property
     def recipe(self) -> Recipe:
-        """How a client trains."""
-        return Recipe(
-            self.epochs, self.batch_size, self.lr, self.optimiser, augment=self.augment, schedule=self.schedule
-        )
+        """How a client trains: without the server's own ingredients."""
+        return dataclasses.replace(super().server_recipe, patch="none", average=0.0, weight_decay=0.0)
 
     @property
-    def distillation(self) -> Distillation:
-        """How the server learns."""
-        epochs = self.epochs if self.server_epochs is None else self.server_epochs
-        recipe = replace(
-            self.recipe, epochs=epochs, patch=self.patch, average=self.average, weight_decay=self.weight_decay
+    def server_recipe(self) -> Recipe:
+        """How the server trains: as the clients, but for what is its own."""
+        servers = {name: getattr(self, f"server_{name}") for name in ("epochs", "lr", "optimiser", "schedule")}
+        return dataclasses.replace(
+            super().server_recipe, **{name: value for name, value in servers.items() if value is not None}
         )
-        defence = Defence.parse(self.defence)
-        return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe, defence)
+
+
+@dataclass(frozen=True)
+class ServerConfig(Learns, ServerSettings, Frozen):
+    """How a ``serve`` or ``distill`` run learns. The defaults are the paper's, except for the defence."""
+
+    # Not clients/*.fedol: what clients have sent, perhaps only once, is not this server's to make again.
+    written = ("task.json", "roster.json", "nodes.json", "screening.json", "MODEL_CARD.md")
+
+    def __post_init__(self) -> None:
+        Settings.__post_init__(self)
+        check_model(self.server_model)
+        methods.knowing(self.method)
+        if self.width < 1:
+            raise InputError(f"width must be at least 1, but is {self.width}.")
+        Learns.__post_init__(self)
+
+
+def check_model(model: Any) -> None:
+    """Refuse what cannot name a model."""
+    if not (isinstance(model, str) or callable(model)):
+        raise InputError(f"A model is a name, 'module:callable' or a class of yours, not {model!r}.")
 
 
 def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
@@ -245,28 +223,58 @@ def configure(
 ) -> RunConfig:
     """A configuration from a preset, then a TOML file, then single settings; the later wins.
 
-    What counts of the file may name models that are code (``my.py:Net``) only with ``trust_code``.
+    What counts of the file may name code (``my.py:Net``) only with ``trust_code``.
     """
-    overrides = overrides or {}
-    written = _read(file) if file else {}
-    check_settings({name: value for name, value in written.items() if name not in overrides}, str(file), trust_code)
-    from_file = written.pop("preset", "quick")
+    values = trusted(file, overrides or {}, trust_code)
+    from_file = values.pop("preset", "quick")
     preset = str(from_file if preset is None else preset)
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
-    return changed(RunConfig(), {**PRESETS[preset], **written, **overrides})
+    return changed(RunConfig(), {**PRESETS[preset], **values})
 
 
-def changed(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:
+def configure_server(
+    task: str, file: Path | None = None, overrides: Mapping[str, Any] | None = None, trust_code: bool = False
+) -> ServerConfig:
+    """A server's configuration from a TOML file, then single settings."""
+    return _configured(ServerConfig(task), file, overrides, trust_code)
+
+
+def configure_client(
+    file: Path | None = None, overrides: Mapping[str, Any] | None = None, trust_code: bool = False
+) -> ClientSettings:
+    """A client's training likewise."""
+    return _configured(ClientSettings(), file, overrides, trust_code)
+
+
+def _configured(config: Record, file: Path | None, overrides: Mapping[str, Any] | None, trust_code: bool) -> Record:
+    known = [field.name for field in dataclasses.fields(config) if "help" in field.metadata]  # type: ignore[arg-type]
+    for name in (values := trusted(file, overrides or {}, trust_code)):
+        if name not in known and name not in (overrides or {}):
+            raise unknown(f"setting of this command (in {file})", name, known)
+    return changed(config, values)
+
+
+def changed(config: Record, settings: Mapping[str, Any]) -> Record:
     """The configuration with some settings replaced."""
-    known = [field.name for field in dataclasses.fields(RunConfig)]
+    known = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
     for name in settings:
         if name not in known:
             raise unknown("setting", name, known)
-    return dataclasses.replace(config, **settings)
+    return dataclasses.replace(config, **settings)  # type: ignore[type-var]
 
 
-def _read(file: Path) -> dict[str, Any]:
+def trusted(file: Path | None, overrides: Mapping[str, Any], trust_code: bool) -> dict[str, Any]:
+    """The settings of a TOML file and those that replace them; what counts of the file may name code if trusted."""
+    values = written(file)
+    check_settings({name: value for name, value in values.items() if name not in overrides}, str(file), trust_code)
+    return {**values, **overrides}
+
+
+def written(file: Path | None) -> dict[str, Any]:
+    """The settings of a TOML file, where there is one; dashes in names are underscores."""
+    if file is None:
+        return {}
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 import torch
@@ -21,6 +21,7 @@ from fedol.models import ModelSpec
 from fedol.robust.defence import NONE, Defence
 from fedol.robust.screening import screen
 from fedol.seeding import derive
+from fedol.settings import Training, Voting
 from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, resolve_device
 
 Note = Callable[[int, Knowledge], None]
@@ -107,9 +108,9 @@ def distill(
     """Train a server model from clients' knowledge and the public images (uint8 [N, channels, H, W]).
 
     ``knowledge`` holds ``Knowledge`` or arrays of probabilities [N, C], one per client. ``settings`` are the fields of
-    ``Distillation`` (iterations, tau, rho, rho_step) and of ``Recipe`` (epochs, batch_size, lr, augment, schedule,
-    patch, average, weight_decay). ``defence`` names defences against clients that lie (``fedol.robust.defence``), for
-    instance "trust,exact,cap,runoff".
+    ``Voting`` (iterations, tau, rho, rho_step) and of ``Training`` (epochs, batch_size, lr, optimiser, schedule,
+    weight_decay, augment, patch, average). ``defence`` names defences against clients that lie
+    (``fedol.robust.defence``), for instance "trust,exact,cap,runoff".
     """
     images = to_tensor(public, "public images")
     if images.dim() != 4 or images.dtype != torch.uint8:
@@ -136,25 +137,19 @@ def distill(
     channels, height, breadth = images.shape[1:]
     architecture = Architecture(model, tuple(names), (channels, height, breadth), width, Normalisation(mean, std))
     wanted = replace(_wanted(method, settings), defence=Defence.parse(defence))
-    where = resolve_device(device)
-    ((_, learnt),) = drive([learn(methods.knowing(method), clients, images, architecture, wanted, seed, where)], where)
+    where, known = resolve_device(device), methods.knowing(methods.find(method).name)
+    ((_, learnt),) = drive([learn(known, clients, images, architecture, wanted, seed, where)], where)
     return learnt.server
 
 
 def _wanted(method: str, settings: dict[str, Any]) -> Distillation:
     """The settings, each where it belongs: the training's in the recipe, the others beside it."""
-    words = ("augment", "schedule", "patch")  # which the recipe checks itself
-    training = "epochs", "batch_size", "lr", "average", "weight_decay", *words
-    voting = "iterations", "tau", "rho", "rho_step"
-    whole = "epochs", "batch_size", "iterations"
-    for name, value in settings.items():
+    training, voting = ([field.name for field in fields(record)] for record in (Training, Voting))
+    for name in settings:
         if name not in (*training, *voting):
             raise unknown("setting", name, (*training, *voting))
-        kind, what = (int, "a whole number") if name in whole else (int | float, "a number")
-        if name not in words and (isinstance(value, bool) or not isinstance(value, kind)):
-            raise InputError(f"The setting '{name}' must be {what}, but is {value!r}.")
-    recipe = Recipe(**{name: settings[name] for name in training if name in settings})
-    return Distillation(method=method, recipe=recipe, **{name: settings[name] for name in voting if name in settings})
+    recipe = Recipe(**{name: value for name, value in settings.items() if name in training})
+    return Distillation(method, recipe=recipe, **{name: value for name, value in settings.items() if name in voting})
 
 
 def learn(

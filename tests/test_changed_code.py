@@ -16,10 +16,9 @@ from torch import nn
 
 import fedol
 from fedol import cli
-from fedol.config import RunConfig
+from fedol.config import RunConfig, ServerConfig
 from fedol.data import Dataset
 from fedol.errors import FedolError, InputError
-from fedol.federation.settings import ServerConfig
 from fedol.methods import METHODS, Method
 from fedol.methods.teacher import once
 from fedol.runs.folder import RunFolder

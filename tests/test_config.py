@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from fedol.config import PRESETS, RunConfig, configure
+from fedol.config import PRESETS, RunConfig, ServerConfig, configure
 from fedol.errors import InputError
-from fedol.federation.settings import ServerConfig
 from fedol.training import Recipe
 
 
@@ -56,6 +55,9 @@ def test_every_setting_counts_in_the_hash() -> None:
         "defence": "trust",
         "codec": "float32",
         "server_epochs": 3,
+        "server_lr": 0.5,
+        "server_optimiser": "sgd",
+        "server_schedule": "cosine",
         "rho": 0.5,
         "rho_step": 0.1,
         "augment": True,
@@ -91,6 +93,14 @@ def test_training_settings_reach_client_and_server() -> None:
     server = config.distillation.recipe
     assert (server.augment, server.schedule, server.epochs) == (True, "cosine", 200)
     assert (server.patch, server.average, server.weight_decay) == ("cutmix", 0.5, 0.1)
+
+
+def test_the_server_may_train_otherwise_than_its_clients() -> None:
+    own = {"server_lr": 0.5, "server_optimiser": "RAdam", "server_schedule": "cosine"}
+    config = configure(overrides={"lr": 0.1, "optimiser": "sgd", "schedule": "one-cycle", **own})
+    assert (config.recipe.lr, config.recipe.optimiser, config.recipe.schedule) == (0.1, "sgd", "one-cycle")
+    server = config.distillation.recipe
+    assert (server.lr, server.optimiser, server.schedule, server.epochs) == (0.5, "RAdam", "cosine", config.epochs)
 
 
 def test_quick_and_paper_train_as_the_paper_does() -> None:

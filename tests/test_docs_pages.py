@@ -13,8 +13,8 @@ import pytest
 from typer.main import get_command
 
 from fedol import config
+from fedol import config as settings
 from fedol.cli import app, main
-from fedol.federation import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN_TEST = {"federation.md": "tests/test_docs_federation.py"}  # one long story, told in one go

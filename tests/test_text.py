@@ -216,9 +216,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
 
     from fedol import Knowledge
+    from fedol.config import ServerConfig
     from fedol.data import load, split
     from fedol.federation.coordinator import Coordinator
-    from fedol.federation.settings import ServerConfig
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.guarantee import Guarantee
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from fedol.cli.options import Seed
 from fedol.errors import InputError
 
 
@@ -24,7 +23,7 @@ def attack(
     knows: Annotated[
         list[Path] | None, typer.Option(help="Files of other clients that the attacker knows; give it once per file.")
     ] = None,
-    seed: Seed = None,
+    seed: Annotated[int, typer.Option(help="All randomness comes from this one number.")] = 0,
 ) -> None:
     """Write attacked copies of knowledge files, to see what your federation makes of them. Copies are not signed.
 
@@ -37,6 +36,6 @@ def attack(
     if out.exists() and any((out / file.name).exists() for file in files):
         raise InputError(f"{out} holds files of these names already; choose another folder.")
     with LiveProgress():
-        written = attack_files(files, name, out, knows or [], seed or 0)
+        written = attack_files(files, name, out, knows or [], seed)
     for path in written:
         say(path)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from fedol.cli.options import BatchSize, Epochs, Json, LearningRate, PublicImages, Seed, TrustCode, given
+from fedol.cli.options import Json, PublicImages, TrustCode, with_settings
 from fedol.errors import InputError
+from fedol.settings import ClientSettings
 
 
+@with_settings(ClientSettings, but=("width", "device"))
 def audit(
+    settings: dict[str, Any],
     run: Annotated[Path | None, typer.Argument(help="The folder of a finished 'fedol run'.")] = None,
     task: Annotated[Path | None, typer.Option(help="Or your own: the task's folder, with --model and --data.")] = None,
     model: Annotated[str | None, typer.Option(help="Your model, as 'fedol client predict' takes it.")] = None,
@@ -32,10 +35,6 @@ def audit(
         ),
     ] = None,
     clients: Annotated[int, typer.Option(min=1, help="How many of a run's clients.")] = 3,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    lr: LearningRate = None,
-    seed: Seed = None,
     public: PublicImages = None,
     trust_code: TrustCode = False,
     as_json: Json = False,
@@ -54,10 +53,10 @@ def audit(
     from fedol.report.progress import LiveProgress
     from fedol.text import say
 
-    training = given({"epochs": epochs, "batch_size": batch_size, "lr": lr})
+    training = {name: value for name, value in settings.items() if name != "seed"}
     if run is not None:
-        own = given({"task": task, "model": model, "data": data, **training, "seed": seed, "public": public})
-        if own:
+        own = {"task": task, "model": model, "data": data, **settings, "public": public}
+        if own := {name: value for name, value in own.items() if value is not None}:
             option = "--" + min(own).replace("_", "-")
             raise InputError(f"{option} is for a model of your own; a run says itself how it was made: leave it out.")
         with LiveProgress(quiet=as_json) as progress:
@@ -81,12 +80,12 @@ def audit(
         asked = opened if ours else Asked(model, opened, folder.task)
         count = shadows if shadows is not None else SHADOWS if ours else 0
         kept = recipe_of(opened)
-        if count and kept is None and epochs is None:
+        if count and kept is None and "epochs" not in training:
             raise InputError(f"{model} does not say how it was trained; give the --epochs, or --shadows 0.")
         recipe = replace(kept or Recipe(), **training)
         with LiveProgress(quiet=as_json) as progress:
             told = progress.epoch
-            one = attack(asked, members, others, images, recipe, how, count, seed or 0, told, release)
+            one = attack(asked, members, others, images, recipe, how, count, settings.get("seed", 0), told, release)
         guarantee = promise(opened)
         one["privacy"] = asdict(guarantee) if guarantee else None
         found = {"clients": [{"client": Path(model).stem, "samples": len(members), **one}]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 
 from fedol.cli.bench_run import page, run, show, tables
-from fedol.cli.options import Clients, DataDir, Dataset, Device, Epochs, Json, Public, Quiet, TrustCode, Width, given
+from fedol.cli.options import Config, Json, Quiet, TrustCode, with_settings
+from fedol.settings import RunSettings
 
 bench = typer.Typer(
     help="The paper's comparison: every method under the same conditions; cached, resumable, mergeable.",
@@ -33,10 +34,6 @@ SeveralRounds = Annotated[
 ]
 Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 3 is 0,1,2.")]
 Preset = Annotated[str, typer.Option(help="paper, best or quick.")]
-ServerEpochs = Annotated[int | None, typer.Option(help="Epochs of each server iteration, if not as many.")]
-Iterations = Annotated[
-    int | None, typer.Option(help="Iterations of fedol, its variants and fedol+; other methods train once.")
-]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Begin nothing that would end later.")]
 SideBySide = Annotated[
     int,
@@ -50,25 +47,21 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be com
 SpecFile = Annotated[
     Path | None, typer.Option("--spec", help="Only write the benchmark to this file, for `fedol bench run`.")
 ]
-NOT_SETTINGS = ["partitions", "methods", "seeds", "preset", "out", "time_limit", "dry_run", "spec", "quiet", "as_json"]
-NOT_SETTINGS += ["equal_compute", "rounds", "feedback_epochs", "feedback", "side_by_side"]
+INSTEAD = ("partition", "method", "seed")  # of which a benchmark has several
+# All but where the data are and what computes, which a benchmark's file does not say.
+SAID = tuple(field.name for field in fields(RunSettings) if field.name not in ("data_dir", "device"))
 
 
 @bench.command("one-round")
+@with_settings(RunSettings, but=INSTEAD)
 def one_round(
+    settings: dict[str, Any],
     out: Out = Path("bench"),
-    dataset: Dataset = None,
-    data_dir: DataDir = None,
     partitions: Partitions = None,
     methods: Methods = "all",
     seeds: Seeds = "1",
     preset: Preset = "paper",
-    clients: Clients = None,
-    public: Public = None,
-    width: Width = None,
-    epochs: Epochs = None,
-    server_epochs: ServerEpochs = None,
-    iterations: Iterations = None,
+    config: Config = None,
     equal_compute: Annotated[
         bool,
         typer.Option(
@@ -77,7 +70,6 @@ def one_round(
             "FedOL with τ = 0 and restarted, and nothing that averages weights.",
         ),
     ] = False,
-    device: Device = None,
     time_limit: TimeLimit = None,
     side_by_side: SideBySide = 1,
     dry_run: DryRun = False,
@@ -89,13 +81,14 @@ def one_round(
 
     Example: fedol bench one-round --data-dir DATA --partitions dirichlet:0.05,classes:20 --seeds 3 --out bench
     """
-    options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
-    values = _values("one-round", options, preset, partitions, methods, seeds)
+    values = _values("one-round", settings, preset, config, partitions, methods, seeds)
     run({**values, "equal_compute": equal_compute}, out, time_limit, side_by_side, dry_run, spec, quiet, as_json)
 
 
 @bench.command()
+@with_settings(RunSettings, but=INSTEAD)
 def rounds(
+    settings: dict[str, Any],
     out: Out = Path("bench"),
     rounds: Annotated[int, typer.Option(help="Communication rounds.")] = 15,
     feedback_epochs: Annotated[
@@ -104,19 +97,11 @@ def rounds(
     feedback: Annotated[
         str, typer.Option(help="What clients learn back: the server's predictions, or the teacher's that it learnt.")
     ] = "server",
-    dataset: Dataset = None,
-    data_dir: DataDir = None,
     partitions: Partitions = None,
     methods: SeveralRounds = "all",
     seeds: Seeds = "1",
     preset: Preset = "paper",
-    clients: Clients = None,
-    public: Public = None,
-    width: Width = None,
-    epochs: Epochs = None,
-    server_epochs: ServerEpochs = None,
-    iterations: Iterations = None,
-    device: Device = None,
+    config: Config = None,
     time_limit: TimeLimit = None,
     side_by_side: SideBySide = 1,
     dry_run: DryRun = False,
@@ -128,8 +113,7 @@ def rounds(
 
     Example: fedol bench rounds --rounds 15 --data-dir DATA --partitions dirichlet:0.05 --out bench
     """
-    options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
-    values = _values("rounds", options, preset, partitions, methods, seeds)
+    values = _values("rounds", settings, preset, config, partitions, methods, seeds)
     run(
         {**values, "rounds": rounds, "feedback_epochs": feedback_epochs, "feedback": feedback},
         out,
@@ -143,11 +127,11 @@ def rounds(
 
 
 @bench.command("run")
+@with_settings(RunSettings, but=SAID)
 def run_file(
+    settings: dict[str, Any],
     file: Annotated[Path, typer.Argument(help="A benchmark as JSON, as --spec writes it; 'variants' are an ablation.")],
     out: Out = Path("bench"),
-    data_dir: DataDir = None,
-    device: Device = None,
     time_limit: TimeLimit = None,
     side_by_side: SideBySide = 1,
     dry_run: DryRun = False,
@@ -161,29 +145,23 @@ def run_file(
     """
     from fedol.bench.worker import read_values
 
-    values = read_values(file, trust_code, data_dir=data_dir, device=device)
+    values = read_values(file, trust_code, **settings)
     run(values, out, time_limit, side_by_side, dry_run, None, quiet, as_json)
 
 
 @bench.command()
+@with_settings(RunSettings, but=INSTEAD)
 def cost(
+    settings: dict[str, Any],
     out: Out = Path("bench"),
-    dataset: Dataset = None,
-    data_dir: DataDir = None,
     preset: Preset = "paper",
-    clients: Clients = None,
-    public: Public = None,
-    width: Width = None,
-    epochs: Epochs = None,
-    server_epochs: ServerEpochs = None,
-    iterations: Iterations = None,
+    config: Config = None,
     as_json: Json = False,
 ) -> None:
     """What a round costs: bytes as they are sent, FLOPs, and seconds where cells are finished.
 
     Example: fedol bench cost --data-dir DATA --width 64 --out bench
     """
-    options = {name: value for name, value in locals().items() if name not in NOT_SETTINGS}
     from fedol.bench.cells import identified
     from fedol.bench.cost import cost as compute
     from fedol.bench.cost_sheet import cost_sheet
@@ -195,9 +173,9 @@ def cost(
 
     folder = BenchFolder(out)
     with LiveProgress(quiet=as_json):
-        config = configure(preset, overrides=given(options))
-        data = load(config.dataset, config.data_dir)
-        own = identified(config, data)
+        wanted = configure(preset, config, settings)
+        data = load(wanted.dataset, wanted.data_dir)
+        own = identified(wanted, data)
         scenario = Scenario(replace(own, partition="iid"), data).under(own)  # a cost has no partition
         folder.open()
         table = compute(scenario, folder)
@@ -236,13 +214,21 @@ def pack(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")]) -
 
 
 def _values(
-    kind: str, options: dict[str, Any], preset: str, partitions: str | None, methods: str, seeds: str
+    kind: str,
+    settings: dict[str, Any],
+    preset: str,
+    config: Path | None,
+    partitions: str | None,
+    methods: str,
+    seeds: str,
 ) -> dict[str, Any]:
     """The benchmark as ``Spec.from_json`` reads it."""
-    values: dict[str, Any] = {
+    from fedol.config import written
+
+    values = {
         "kind": kind,
         "preset": preset,
-        "settings": given(options),
+        "settings": {**written(config), **settings},
         "methods": methods,
         "seeds": seeds,
     }

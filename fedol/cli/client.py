@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from fedol.cli.options import (
-    Augment,
-    BatchSize,
-    Device,
-    Epochs,
-    Json,
-    LearningRate,
-    PublicImages,
-    Quiet,
-    Schedule,
-    Seed,
-    TaskDir,
-    TrustCode,
-    Width,
-    given,
-)
+from fedol.cli.options import Config, Json, PublicImages, Quiet, TaskDir, TrustCode, with_settings
 from fedol.errors import InputError
+from fedol.settings import ClientSettings
 
 app = typer.Typer(
     help="A client's side: train (with anything), predict, send one file.",
@@ -34,17 +20,14 @@ app = typer.Typer(
 
 
 @app.command()
+@with_settings(ClientSettings)
 def fit(
+    settings: dict[str, Any],
     task: TaskDir,
     data: Annotated[str, typer.Option(help="Your data: an .npz file, a folder of images by class, or my.py:function.")],
     model: Annotated[str, typer.Option(help="resnet20, cnn, my.py:Class, ...")] = "resnet20",
     out: Annotated[Path, typer.Option(help="The trained model.")] = Path("model.safetensors"),
-    width: Width = None,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    lr: LearningRate = None,
-    augment: Augment = None,
-    schedule: Schedule = None,
+    config: Config = None,
     dp_epsilon: Annotated[
         float | None,
         typer.Option(help="Train with differential privacy, ε at most this large; needs the extra 'privacy' (Opacus)."),
@@ -52,8 +35,6 @@ def fit(
     dp_delta: Annotated[
         float | None, typer.Option(help="Its δ: well below one over the number of your images; 1e-5 by default.")
     ] = None,
-    seed: Seed = None,
-    device: Device = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -61,25 +42,25 @@ def fit(
 
     Example: fedol client fit task --data my.npz --model resnet20 --out mine.safetensors
     """
-    recipe = given({"epochs": epochs, "batch_size": batch_size, "lr": lr, "augment": augment, "schedule": schedule})
-    options = given({"width": width, "seed": seed, "device": device})
+    from fedol.config import configure_client, recipe_of
     from fedol.federation.client import client_fit
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.guarantee import Guarantee
     from fedol.privacy.training import Budget
     from fedol.report.progress import LiveProgress
     from fedol.text import say
-    from fedol.training import Recipe
 
-    wanted = Recipe(**recipe)
+    wanted = configure_client(config, settings)
     if dp_epsilon is None and dp_delta is not None:  # nobody should believe that this is private
         raise InputError("--dp-delta alone makes nothing private; give --dp-epsilon too.")
-    budget = None if dp_epsilon is None else Budget(dp_epsilon, **given({"delta": dp_delta}))
+    budget = None if dp_epsilon is None else Budget(dp_epsilon, **({} if dp_delta is None else {"delta": dp_delta}))
     with LiveProgress(quiet=quiet or as_json) as progress:
         progress.stage("client", wanted.epochs)
         folder = TaskFolder.open(task)
-        options |= {"on_epoch": progress.epoch, "budget": budget, "shape": folder.shape()}
-        result = client_fit(folder.task, data, model, out, wanted, **options)
+        result = client_fit(
+            folder.task, data, model, out, recipe_of(wanted), wanted.width, wanted.seed, wanted.device,
+            on_epoch=progress.epoch, budget=budget, shape=folder.shape(),
+        )  # fmt: skip
     if as_json:
         print(json.dumps({"out": str(out), **result}))
     if as_json or quiet:

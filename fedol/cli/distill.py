@@ -3,59 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from fedol.cli.options import (
-    Augment,
-    Average,
-    BatchSize,
-    DefenceNames,
-    Device,
-    Epochs,
-    Force,
-    Iterations,
-    Json,
-    LearningRate,
-    Method,
-    Patch,
-    PublicImages,
-    Quiet,
-    Schedule,
-    Seed,
-    ServerModelName,
-    Test,
-    TrustCode,
-    WeightDecay,
-    Width,
-    given,
-)
+from fedol.cli.options import Config, Force, Json, PublicImages, Quiet, Test, TrustCode, with_settings
 from fedol.errors import InputError
+from fedol.settings import ServerSettings
 
 
+@with_settings(ServerSettings, names={"server_model": ("--server-model", "--model")})
 def distill(
+    settings: dict[str, Any],
     paths: Annotated[list[Path], typer.Argument(metavar="TASK FILES...", help="The task's folder, then the files.")],
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the model of this finished run; then the arguments are new files.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; the same one again continues the run.")] = None,
     force: Force = False,
-    server_model: ServerModelName = None,
-    width: Width = None,
-    method: Method = None,
-    defence: DefenceNames = None,
-    iterations: Iterations = None,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    lr: LearningRate = None,
-    augment: Augment = None,
-    schedule: Schedule = None,
-    patch: Patch = None,
-    average: Average = None,
-    weight_decay: WeightDecay = None,
-    seed: Seed = None,
-    device: Device = None,
+    config: Config = None,
     public: PublicImages = None,
     test: Test = None,
     trust_code: TrustCode = False,
@@ -71,17 +37,16 @@ def distill(
     Examples: fedol distill task *.fedol --model resnet56 --out runs/one
               fedol distill --resume runs/one late.fedol
     """
-    options = {**locals()}
-    apart = ("paths", "resume", "out", "force", "public", "test", "trust_code", "quiet", "as_json")
-    settings = given({key: value for key, value in options.items() if key not in apart})
     from fedol.cli.finish import finish
+    from fedol.config import configure_server, trusted
     from fedol.federation.coordinator import Coordinator, check_there
     from fedol.federation.resume import continued
-    from fedol.federation.settings import ServerConfig
     from fedol.federation.taskfolder import TaskFolder
 
     if resume is not None:
-        coordinator, files = continued(resume, paths, out, settings, public, trust_code, force)
+        coordinator, files = continued(
+            resume, paths, out, trusted(config, settings, trust_code), public, trust_code, force
+        )
     else:
         folder, files = TaskFolder.open(paths[0]), paths[1:]
         if not files:
@@ -90,7 +55,8 @@ def distill(
             raise InputError("Say where the run goes, for instance --out runs/one.")
         if force:
             check_there(files)  # before anything is removed
-        coordinator = Coordinator(folder, ServerConfig(folder.task.id, **settings), out, public, force=force)
+        frozen = configure_server(folder.task.id, config, settings, trust_code)
+        coordinator = Coordinator(folder, frozen, out, public, force=force)
     images = coordinator.test_set(test) if test else None
     coordinator.collect(files)
     finish(coordinator, images, quiet, as_json)

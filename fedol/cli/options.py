@@ -1,71 +1,96 @@
-"""Options that several commands share."""
+"""Options: those of the settings, made from their fields, and those that several commands share."""
 
 from __future__ import annotations
 
+import inspect
+import typing
+from collections.abc import Callable, Collection
+from dataclasses import MISSING, Field, fields
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-Dataset = Annotated[
-    str | None, typer.Option(help="digits, cifar10, cifar100, fashion-mnist, an .npz file or a folder of images.")
+OUTPUT = "Output"
+KINDS = {"int": int, "float": float, "bool": bool}  # by the annotation; everything else is text
+
+Preset = Annotated[str | None, typer.Option(help="quick (the default), paper or best.", rich_help_panel="Settings")]
+Config = Annotated[
+    Path | None, typer.Option(help="A TOML file with any of these settings.", rich_help_panel="Settings")
 ]
-DataDir = Annotated[str | None, typer.Option(help="Where the dataset's files are.")]
-Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
-Partition = Annotated[
-    str | None, typer.Option(help="dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data.")
-]
-Public = Annotated[int | None, typer.Option(help="Number of unlabeled public samples.")]
-Seed = Annotated[int | None, typer.Option(help="All randomness comes from this one number.")]
-Preset = Annotated[str | None, typer.Option(help="quick (the default), paper or best.")]
-Config = Annotated[Path | None, typer.Option(help="A TOML file with any of these settings.")]
 TrustCode = Annotated[
     bool,
-    typer.Option("--trust-code", help="Run code that a file names as its model; only if you trust whoever made it."),
+    typer.Option(
+        "--trust-code",
+        help="Run code that a file names as its model; only if you trust whoever made it.",
+        rich_help_panel="Settings",
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]
 
 TaskDir = Annotated[Path, typer.Argument(help="The task's folder.")]
 PublicImages = Annotated[
     Path | None, typer.Option("--public", help="The public images, where they are not in the task's folder.")
 ]
-ServerModelName = Annotated[
-    str | None, typer.Option("--model", help="The server's model: resnet56 (the default), my.py:Class, ...")
-]
-Width = Annotated[int | None, typer.Option(help="Width of the built-in models.")]
-Method = Annotated[
-    str | None, typer.Option(help="fedol (the default), fedol+, pooled, mixture, feddf, fedhkt, fedet, mine, ...")
-]
-DefenceNames = Annotated[
-    str | None,
-    typer.Option(
-        "--defence",
-        help="Against clients that lie, with commas between: trust, exact, cap, runoff (the default: these four), "
-        "floor; or none, the paper's method.",
-    ),
-]
-Iterations = Annotated[
-    int | None,
-    typer.Option(help="Iterations of voting and training, in fedol, its variants and fedol+; others train once."),
-]
-Epochs = Annotated[int | None, typer.Option(help="Epochs of every training.")]
-BatchSize = Annotated[int | None, typer.Option(help="Batch size of every training.")]
-LearningRate = Annotated[float | None, typer.Option("--lr", help="The learning rate.")]
-Augment = Annotated[bool | None, typer.Option("--augment/--no-augment", help="Random flip and crop in training.")]
-Schedule = Annotated[str | None, typer.Option(help="Of the learning rate: constant, cosine or one-cycle.")]
-Patch = Annotated[str | None, typer.Option(help="In the server's images: none, cutout or cutmix.")]
-Average = Annotated[float | None, typer.Option(help="Decay of a running average of the server's weights; 0 is none.")]
-WeightDecay = Annotated[float | None, typer.Option(help="Decay of the server's weights (with Adam: AdamW).")]
-Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")]
 Test = Annotated[
     Path | None, typer.Option(help="Labelled images (.npz with test_x and test_y) to score the model with at the end.")
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Make the run in this folder anew, whatever it was made with and of.")
+    bool,
+    typer.Option(
+        "--force", help="Make the run in this folder anew, whatever it was made with and of.", rich_help_panel=OUTPUT
+    ),
 ]
 
 
-def given(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given; the others are left to preset and file."""
-    return {name: value for name, value in options.items() if value is not None}
+def with_settings(
+    record: type, but: Collection[str] = (), names: dict[str, tuple[str, ...]] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for every setting of a record; it is handed those that were given, as ``settings``."""
+    known = [item for item in fields(record) if "help" in item.metadata and item.name not in but]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_them(**values: Any) -> None:
+            given = {item.name: values.pop(item.name) for item in known}
+            command(**values, settings={name: value for name, value in given.items() if value is not None})
+
+        hints = typing.get_type_hints(command, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[parameter.name])
+            for parameter in inspect.signature(command).parameters.values()
+            if parameter.name != "settings"
+        ]
+        options = [_option(item, (names or {}).get(item.name, ())) for item in known]
+        required = [parameter for parameter in own if parameter.default is parameter.empty]
+        optional = [parameter for parameter in own if parameter.default is not parameter.empty]
+        together = [*required, *options, *optional]
+        with_them.__signature__ = inspect.Signature(together)  # type: ignore[attr-defined]
+        with_them.__annotations__ = {parameter.name: parameter.annotation for parameter in together}
+        return with_them
+
+    return decorate
+
+
+def _option(item: Field[Any], declared: tuple[str, ...]) -> inspect.Parameter:
+    """The option of a setting: its type, help and default, in its panel."""
+    kind = KINDS.get(str(item.type).split(" | ")[0], str)
+    dashed = item.name.replace("_", "-")
+    names = declared or ((f"--{dashed}/--no-{dashed}",) if kind is bool else (f"--{dashed}",))
+    option = typer.Option(
+        *names, help=item.metadata["help"] + _default(item), rich_help_panel=item.metadata["panel"], show_default=False
+    )
+    return inspect.Parameter(
+        item.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[kind | None, option]
+    )
+
+
+def _default(item: Field[Any]) -> str:
+    """A default as a person would type it; nothing where there is none."""
+    value = item.default
+    if value is None or value is MISSING:
+        return ""
+    words = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+    return f" (default: {','.join(words) if isinstance(words, tuple) else words})"

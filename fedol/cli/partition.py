@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from fedol.cli.options import Clients, Config, DataDir, Dataset, Json, Partition, Preset, Public, Seed, given
+from fedol.cli.options import Config, Json, Preset, with_settings
+from fedol.settings import Dealing
 
 
+@with_settings(Dealing)
 def partition(
-    dataset: Dataset = None,
-    data_dir: DataDir = None,
-    clients: Clients = None,
-    partition: Partition = None,
-    public: Public = None,
-    seed: Seed = None,
+    settings: dict[str, Any],
     preset: Preset = None,
     config: Config = None,
     plot: Annotated[
@@ -30,7 +27,6 @@ def partition(
 
     Example: fedol partition --dataset digits --partition dirichlet:0.1 --plot heat.png
     """
-    options = {key: value for key, value in locals().items() if key not in ("preset", "config", "plot", "as_json")}
     import numpy as np
 
     from fedol.config import configure
@@ -39,12 +35,12 @@ def partition(
     from fedol.report.progress import LiveProgress
     from fedol.report.tables import partition_table
 
-    settings = configure(preset, config, given(options), trust_code=True)  # which builds no model
+    wanted = configure(preset, config, settings, trust_code=True)  # which builds no model
     with LiveProgress(quiet=as_json):
-        dealt = Scenario(settings).describe()
+        dealt = Scenario(wanted).describe()
     classes, counts = dealt["classes"], np.array(dealt["samples_per_client_and_class"])
     if plot:
-        partition_heat_map(counts, classes, f"{dealt['dataset']}, {settings.partition}", plot)
+        partition_heat_map(counts, classes, f"{dealt['dataset']}, {wanted.partition}", plot)
     if as_json:
         print(json.dumps({key: dealt[key] for key in ("classes", "samples_per_client_and_class")}))
     else:

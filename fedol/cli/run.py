@@ -5,36 +5,13 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from fedol.cli.options import (
-    Augment,
-    Average,
-    BatchSize,
-    Clients,
-    Config,
-    DataDir,
-    Dataset,
-    Device,
-    Force,
-    Iterations,
-    Json,
-    LearningRate,
-    Partition,
-    Patch,
-    Preset,
-    Public,
-    Quiet,
-    Schedule,
-    Seed,
-    TrustCode,
-    WeightDecay,
-    Width,
-    given,
-)
+from fedol.cli.options import OUTPUT, Config, Force, Json, Preset, Quiet, TrustCode, with_settings
+from fedol.settings import TRAINING, RunSettings
 
 if TYPE_CHECKING:
     from fedol.federation.engine import Engine
@@ -42,100 +19,47 @@ if TYPE_CHECKING:
     from fedol.training import Epoch
 
 
-NOT_SETTINGS = ["engine", "client_cpus", "client_gpus", "preset", "config", "trust_code"]
-NOT_SETTINGS += ["out", "force", "tensorboard", "quiet", "as_json"]
-
-
+@with_settings(RunSettings)
 def run(
-    dataset: Dataset = None,
-    data_dir: DataDir = None,
-    clients: Clients = None,
-    partition: Partition = None,
-    public: Public = None,
-    client_models: Annotated[
-        str | None, typer.Option(help="Models dealt to the clients in turn, for instance resnet11,resnet20.")
-    ] = None,
-    server_model: Annotated[
-        str | None, typer.Option(help="The server's model, for instance resnet56 or my.py:Class.")
-    ] = None,
-    width: Width = None,
-    codec: Annotated[
-        str | None, typer.Option(help="How uploads are packed: float32, float16, q7c60, top10, each also with +zstd.")
-    ] = None,
-    parameter_model: Annotated[
-        str | None, typer.Option(help="Everyone's model in methods that average weights (fedavg, fedprox).")
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help="fedol, fedol+, pooled, feddf, fedhkt, fedet, mine, fedkt, fedavg, fedprox, local or a variant."
-        ),
-    ] = None,
-    defence: Annotated[
-        str | None,
-        typer.Option(
-            help="Against clients that lie, as in serve and distill: some of trust, exact, cap, runoff, floor, with "
-            "commas between. The default here is none, the paper's method: simulated clients are honest."
-        ),
-    ] = None,
-    iterations: Iterations = None,
-    tau: Annotated[
-        float | None, typer.Option(help="Weight of the pseudo-labels (Eq. 7), in fedol and fedol+; others have none.")
-    ] = None,
-    rho: Annotated[
-        float | None,
-        typer.Option(help="Share of samples a model votes on in the first iteration of fedol; fedol+ finds its own."),
-    ] = None,
-    rho_step: Annotated[
-        float | None, typer.Option(help="What rho grows by in each iteration of fedol; fedol+ has none.")
-    ] = None,
-    mu: Annotated[float | None, typer.Option(help="FedProx's pull towards the common weights.")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Epochs of every training; for the server's, see --server-epochs.")
-    ] = None,
-    server_epochs: Annotated[
-        int | None, typer.Option(help="Epochs of each server iteration; else the preset's, or as many as a client's.")
-    ] = None,
-    batch_size: BatchSize = None,
-    lr: LearningRate = None,
-    augment: Augment = None,
-    optimiser: Annotated[
-        str | None, typer.Option(help="Of clients and server: adam, or sgd (momentum 0.9; wants a larger --lr).")
-    ] = None,
-    schedule: Schedule = None,
-    patch: Patch = None,
-    average: Average = None,
-    weight_decay: WeightDecay = None,
-    development: Annotated[
-        int | None, typer.Option(help="Private labeled images that take the test set's place, to tune on.")
-    ] = None,
-    seed: Seed = None,
-    device: Device = None,
-    engine: Annotated[
-        str, typer.Option(help="What trains the clients: process (this one) or flower (Ray, many processes).")
-    ] = "process",
-    client_cpus: Annotated[float, typer.Option(help="CPU cores per client on Flower.")] = 1.0,
-    client_gpus: Annotated[float, typer.Option(help="GPUs per client on Flower; 0.25: four share one.")] = 0.0,
+    settings: dict[str, Any],
     preset: Preset = None,
     config: Config = None,
     trust_code: TrustCode = False,
-    out: Annotated[Path | None, typer.Option(help="The run folder; the same one again continues the run.")] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="What trains the clients: process (this one) or flower (Ray, many processes).",
+            rich_help_panel=TRAINING,
+        ),
+    ] = "process",
+    client_cpus: Annotated[float, typer.Option(help="CPU cores per client on Flower.", rich_help_panel=TRAINING)] = 1.0,
+    client_gpus: Annotated[
+        float, typer.Option(help="GPUs per client on Flower; 0.25: four share one.", rich_help_panel=TRAINING)
+    ] = 0.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The run folder; the same one again continues the run.", rich_help_panel=OUTPUT),
+    ] = None,
     force: Force = False,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also log for TensorBoard, into the run folder's tensorboard/.")
+        bool,
+        typer.Option(
+            "--tensorboard",
+            help="Also log for TensorBoard, into the run folder's tensorboard/.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Simulate a federation: train the clients, collect one upload each, train the server, show the table.
 
-    What is not given is the preset's; docs/settings.md has every value of each. A run with other settings or data, or
-    with a model or method of yours that has changed, is not continued; --force makes it anew.
+    What is not given is the preset's. A run with other settings or data, or with a model or method of yours that has
+    changed, is not continued; --force makes it anew.
 
     Examples: fedol run --out runs/first
               fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
     """
-    options = {key: value for key, value in locals().items() if key not in NOT_SETTINGS}
     from fedol.config import configure
     from fedol.federation.simulation import default_folder
     from fedol.federation.simulation import run as simulate
@@ -145,8 +69,8 @@ def run(
     from fedol.report.server import suspicions
     from fedol.report.tables import history_table, run_table
 
-    settings = configure(preset, config, given(options), trust_code)
-    folder = out or default_folder(settings)
+    wanted = configure(preset, config, settings, trust_code)
+    folder = out or default_folder(wanted)
     trains = _engine(engine, client_cpus, client_gpus)
     with (
         LiveProgress(quiet=quiet or as_json) as progress,
@@ -158,7 +82,7 @@ def run(
             progress.epoch(epoch)
             seen(epoch)
 
-        result = simulate(settings, out=folder, on_epoch=on_epoch, on_stage=progress.stage, engine=trains, force=force)
+        result = simulate(wanted, out=folder, on_epoch=on_epoch, on_stage=progress.stage, engine=trains, force=force)
         if board:
             board.result(result.summary)
     if as_json:

@@ -1,9 +1,8 @@
 """The Flower ``ServerApp``: collect once, validate, distill, save, with the server that ``fedol serve`` runs.
 
-The run config says what the options of ``fedol serve`` say: task, out, force, server-model, quorum, deadline, public,
-test, width, method, iterations, tau, rho, rho-step, defence, epochs, batch-size, lr, augment, schedule, patch, average,
-weight-decay, seed, device. Empty, or a quorum of 0: none. And ``clients``: the names of those that are expected, so
-that one that never connects is missed by name.
+The run config says what the options of ``fedol serve`` say: task, out, force, quorum, deadline, public, test, and a
+server's settings. Empty, or a quorum of 0: none. And ``clients``: the names of those that are expected, so that one
+that never connects is missed by name.
 
 ``server-model`` may be code (``my.py:Net``): whoever may submit a run decides what the server runs anyway.
 """
@@ -20,17 +19,18 @@ from flwr.serverapp import Grid, ServerApp
 from rich.console import Console
 
 from fedol.cli.finish import finish
+from fedol.config import configure_server
 from fedol.errors import InputError, unknown
 from fedol.federation.coordinator import Coordinator
-from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.flower.inbox import GridInbox
 from fedol.report.roster import RosterView
+from fedol.settings import ServerSettings
 from fedol.text import forgiving
 from fedol.times import seconds
 
 APART = ("task", "out", "force", "clients", "quorum", "deadline", "public", "test")
-SETTINGS = [field.name for field in fields(ServerConfig) if field.name not in ("task", "parent", "added")]
+SETTINGS = [field.name for field in fields(ServerSettings) if "help" in field.metadata]
 
 app = ServerApp()
 
@@ -60,7 +60,7 @@ def federate(grid: Grid, config: Mapping[str, Any]) -> dict[str, Any]:
     force = given.get("force", False)
     if type(force) is not bool:
         raise InputError(f"The run setting 'force' must be true or false, but is {force!r}.")
-    frozen = ServerConfig(folder.task.id, **settings)
+    frozen = configure_server(folder.task.id, overrides=settings)
     coordinator = Coordinator(folder, frozen, Path(given["out"]), public, force=force)
     images = coordinator.test_set(test) if test else None
     inbox = GridInbox(grid, folder.task, wait, str(given.get("clients", "")).split())

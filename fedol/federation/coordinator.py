@@ -21,12 +21,12 @@ from typing import Any, Protocol
 
 import torch
 
+from fedol.config import ServerConfig
 from fedol.data import Images
 from fedol.data.split import channel_statistics
 from fedol.distillation import Learnt, learn
 from fedol.errors import FedolError, InputError
 from fedol.federation.roster import Roster
-from fedol.federation.settings import ServerConfig
 from fedol.federation.summary import federation_summary
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.testset import test_set

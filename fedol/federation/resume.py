@@ -6,9 +6,9 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from fedol.config import ServerConfig
 from fedol.errors import FedolError, InputError, cause
 from fedol.federation.coordinator import Coordinator
-from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 from fedol.files import read_json
 from fedol.model import load

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedol.config import ServerConfig
 from fedol.data import Images
 from fedol.federation.roster import Roster
-from fedol.federation.settings import ServerConfig
 from fedol.knowledge.task import Task
 from fedol.model import ServerModel, load
 from fedol.models import describe, parameter_count

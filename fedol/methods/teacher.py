@@ -14,22 +14,19 @@ from fedol.core.voting import PseudoLabels
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.robust.defence import Defence
+from fedol.settings import Voting, check_kinds
 from fedol.training import Recipe
 
 
 @dataclass(frozen=True)
-class Distillation:
-    """How the server learns. The defaults are the paper's."""
+class Distillation(Voting):
+    """How the server learns."""
 
-    method: str = "fedol"
-    iterations: int = 10
-    tau: float = 0.2
-    rho: float = 0.1
-    rho_step: float = 0.05
     recipe: Recipe = field(default_factory=Recipe)
     defence: Defence = field(default_factory=Defence)
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if self.iterations < 1:
             raise InputError(f"iterations must be at least 1, but is {self.iterations}.")
         if not 0 < self.rho <= 1 or not 0 <= self.rho_step <= 1:

@@ -17,7 +17,9 @@ from fedol.errors import FedolError
 from fedol.models.registry import ModelSpec, address, is_code
 from fedol.text import printable
 
-SETTINGS = ("server_model", "client_models", "parameter_model")  # in which a file can name models
+# In which a file can name code.
+SETTINGS = ["server_model", "client_models", "parameter_model"]
+SETTINGS += ["optimiser", "schedule", "server_optimiser", "server_schedule"]
 
 _BUILT: dict[str, Callable[..., nn.Module]] = {}  # by its address, what this process has built models of
 

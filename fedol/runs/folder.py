@@ -31,7 +31,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from fedol.codeprint import PYTHON
-from fedol.config import Settings
+from fedol.config import Frozen
 from fedol.errors import FedolError
 from fedol.files import TEMPORARY, intact, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
 from fedol.methods import Targets
@@ -62,7 +62,7 @@ class RunFolder:
         self._lock: Held | None = None  # released with the last object that holds it
 
     @classmethod
-    def open(cls, path: Path, config: Settings, every_epoch: bool = False, force: bool = False) -> RunFolder:
+    def open(cls, path: Path, config: Frozen, every_epoch: bool = False, force: bool = False) -> RunFolder:
         """Start a run in an empty folder, or continue the same one; ``every_epoch``: lose no more than one.
 
         ``force`` makes the run in the folder anew, whatever its settings, data and code were.
@@ -99,7 +99,7 @@ class RunFolder:
             )
         return found
 
-    def _check(self, found: dict[str, Any], config: Settings) -> None:
+    def _check(self, found: dict[str, Any], config: Frozen) -> None:
         if changes := config.changes(found["config"]):
             words = "; ".join(f"{name} was {then!r}, now {now!r}" for name, (then, now) in changes.items())
             raise FedolError(f"{self.path} holds another run ({words}); {ANEW}.")
@@ -112,7 +112,7 @@ class RunFolder:
                 f"Python {found['python']} and this is {PYTHON}; {ANEW}."
             )
 
-    def _empty(self, found: dict[str, Any], config: Settings) -> None:
+    def _empty(self, found: dict[str, Any], config: Frozen) -> None:
         """Remove what a run of this kind has written, and nothing else."""
         if strange := sorted(found["config"].keys() - config.as_json().keys()):
             raise FedolError(

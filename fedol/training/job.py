@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from fedol.errors import InputError, unknown
 from fedol.models.registry import address
 from fedol.seeding import derive
+from fedol.settings import Training, check_kinds
 from fedol.training.optimisers import check_optimiser
 from fedol.training.schedules import check_schedule, rates
 from fedol.training.snapshot import Snapshot
@@ -26,30 +27,19 @@ PATCHES = ("none", "cutout", "cutmix")
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """The paper's training: Adam without weight decay or schedule; the last epoch counts."""
+class Recipe(Training):
+    """The training of one model."""
 
-    epochs: int = 50
-    batch_size: int = 64
-    lr: float = 1e-3
-    optimiser: str | Callable[..., Any] = "adam"  # adamw, sgd (momentum 0.9), or any of PyTorch's or yours
-    weight_decay: float = 0.0  # a step takes this share of each weight, times the learning rate (AdamW)
-    augment: bool = False  # random flip and reflect-padded crop, per sample
-    patch: str = "none"  # cutout: a grey square in every image; cutmix: in half of them a box of another one
-    # Of the learning rate: cosine falls to 0; one-cycle rises first, for a fifth of the way; or any scheduler.
-    schedule: str | Callable[..., Any] = "constant"
-    average: float = 0.0  # the decay per step of a running average of the weights, which then are the result
     proximal: float = 0.0  # FedProx's μ: adds (μ/2)‖w − w₀‖², w₀ being the weights the training starts from
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if self.epochs < 1 or self.batch_size < 2:
             raise InputError(
                 f"epochs must be at least 1 and batch_size at least 2, but are {self.epochs}, {self.batch_size}."
             )
         if not 0 < self.lr < float("inf"):
             raise InputError(f"lr must be a positive number, but is {self.lr}.")
-        if not isinstance(self.augment, bool):
-            raise InputError(f"The setting 'augment' must be true or false, but is {self.augment!r}.")
         if self.patch not in PATCHES:
             raise unknown("patch", str(self.patch), PATCHES)
         check_schedule(self.schedule)

@@ -11,11 +11,11 @@ import pytest
 from small_federation import Federation
 
 import fedol
+from fedol.config import ServerConfig
 from fedol.data import Images
 from fedol.errors import FedolError, InputError
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.resume import continued
-from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.folder import Inbox
 from fedol.robust.defence import DEFAULT

@@ -14,10 +14,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from small_federation import Federation, hostile
 
+from fedol.config import ServerConfig
 from fedol.data import load, split
 from fedol.errors import FedolError, InputError
 from fedol.federation.coordinator import Coordinator
-from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.flower.node import Node
 

@@ -17,10 +17,10 @@ from small_federation import ROOT, SMALL, Federation, fedol
 import fedol as package
 from fedol.bench.worker import main as worker
 from fedol.cli import main
+from fedol.config import ServerConfig
 from fedol.data import load
 from fedol.errors import FedolError
 from fedol.federation.coordinator import Coordinator
-from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.flower.node import Node
 from fedol.files import read_tensors, write_tensors

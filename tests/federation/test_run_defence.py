@@ -9,9 +9,8 @@ import pytest
 
 import fedol
 from fedol.cli import main
-from fedol.config import RunConfig, configure
+from fedol.config import RunConfig, ServerConfig, configure
 from fedol.errors import InputError
-from fedol.federation.settings import ServerConfig
 from fedol.robust.defence import DEFAULT, Defence, canonical, hearing_everyone
 
 QUICK: dict[str, Any] = {"client_models": "mlp", "server_model": "mlp", "epochs": 10, "iterations": 1, "device": "cpu"}

@@ -13,11 +13,11 @@ import pytest
 from small_federation import HALF, SMALL, Federation, fedol, hostile
 
 from fedol import Knowledge
+from fedol.config import ServerConfig
 from fedol.errors import FedolError
 from fedol.federation import coordinator as coordination
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.roster import MOST_REFUSED, Roster
-from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.folder import UNSEEN, Inbox
 from fedol.files import write_atomically

@@ -51,9 +51,9 @@ def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory, looked_at: Path) -> Path:
     """A federation by files: what the simulated clients sent, a constant answer, a copy, and a file that is none."""
+    from fedol.config import ServerConfig
     from fedol.data import load, split
     from fedol.federation.coordinator import Coordinator
-    from fedol.federation.settings import ServerConfig
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge import Knowledge
 

@@ -20,10 +20,11 @@ from fedol.knowledge.codecs.floats import Floats
 from fedol.knowledge.codecs.quantised import Quantised
 from fedol.knowledge.codecs.topk import TopK
 from fedol.knowledge.codecs.zstd import Zstd
+from fedol.settings import CODEC
 
 __all__ = ["DEFAULT", "SMALL", "Codec", "Floats", "Quantised", "TopK", "Zstd", "find"]
 
-DEFAULT = "q7c60+zstd"
+DEFAULT = CODEC
 SMALL = "q2c20+zstd"
 _NAME = re.compile(
     r"(?:float(?P<float>16|32)|q(?P<bits>[2-8])c(?P<clip>[1-9]\d?)|top(?P<k>[1-9]\d{0,4}))(?P<z>\+zstd)?"

@@ -8,7 +8,7 @@ What the configuration may say (Flower calls it the node config):
     model      with ``data``: what to train on them (cnn, resnet20, package.module:callable, file.py:callable);
                without: a trained model (.safetensors, .onnx, .joblib) or file.py:load, see ``predictors``
     data       the private images: an .npz file, a folder, package.module:function or file.py:function
-    width, epochs, batch-size, lr, augment, schedule, seed, device   of that training
+    width, epochs, batch-size, lr, optimiser, schedule, augment, seed, device, ...   of that training
     trust-code whether a .safetensors file that names a class as its model may have that class imported and called
     codec, key how the file is packed, and what it is signed with
     cache      where finished files are kept, so that no question is worked on twice; and the epochs of a training, so
@@ -24,38 +24,36 @@ from dataclasses import asdict, dataclass, fields
 from os.path import expanduser
 from pathlib import Path
 
+from fedol.config import recipe_of
 from fedol.errors import FedolError, InputError, unknown
 from fedol.federation.client import client_fit
 from fedol.federation.predictors import predict_knowledge
 from fedol.federation.taskfolder import TaskFolder
 from fedol.files import private_folder, write_atomically
-from fedol.kinds import check_kinds
 from fedol.knowledge import Knowledge
 from fedol.knowledge.container import read_bounded
 from fedol.knowledge.header import check_sender
-from fedol.training import Recipe
+from fedol.settings import ClientSettings, check_kinds
 
 PARTS = ("partition-id", "num-partitions")  # Flower's own
 
 
 @dataclass(frozen=True)
-class Node:
-    """One client's configuration."""
+class Whose:
+    """Which client, of which task."""
 
     task: str
     client: str
+
+
+@dataclass(frozen=True)
+class Node(ClientSettings, Whose):
+    """One client's configuration."""
+
     model: str = ""
     data: str = ""
     knowledge: str = ""
     public: str = ""
-    width: int = 16
-    epochs: int = 50
-    batch_size: int = 64
-    lr: float = 1e-3
-    augment: bool = False
-    schedule: str = "constant"
-    seed: int = 0
-    device: str = "auto"
     trust_code: bool = False
     codec: str = ""
     key: str = ""
@@ -106,9 +104,8 @@ class Node:
         return kept.read_bytes()
 
     def _fit(self, folder: TaskFolder, shape: tuple[int, ...], out: Path) -> str:
-        recipe = Recipe(self.epochs, self.batch_size, self.lr, augment=self.augment, schedule=self.schedule)
         data, model = expanduser(self.data), expanduser(self.model)
-        client_fit(folder.task, data, model, out, recipe, self.width, self.seed, self.device, shape=shape)
+        client_fit(folder.task, data, model, out, recipe_of(self), self.width, self.seed, self.device, shape=shape)
         return str(out)
 
     def digest(self) -> str:

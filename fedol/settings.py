@@ -1,0 +1,236 @@
+"""Settings: declared once, as fields of frozen dataclasses with their help; commands and files take them from here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+from fedol.errors import InputError
+from fedol.robust.defence import DEFAULT as DEFENDED
+from fedol.robust.defence import NONE
+
+DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the panels of a command's help
+
+CALLABLE = "Callable[..., Any]"
+ModelName = str | Callable[..., Any]
+"""A name or, from Python, a class or function of yours."""
+CODEC = "q7c60+zstd"  # of uploads, unless somebody chooses another
+
+# By the annotation: what is accepted, and how to say so.
+KINDS: dict[str, tuple[Any, str]] = {
+    "int": (int, "a whole number"),
+    "float": (int | float, "a number"),
+    "str": (str, "text"),
+    "bool": (bool, "true or false"),
+}
+
+
+def setting(default: Any, help: str, panel: str) -> Any:
+    """A field of a settings record: its default, what it is, and where it stands in a command's help."""
+    return field(default=default, metadata={"help": help, "panel": panel})
+
+
+def own(record: type, name: str, default: Any) -> Any:
+    """A field of another record, with a default of its own."""
+    (found,) = (item for item in fields(record) if item.name == name)
+    return field(default=default, metadata=found.metadata)
+
+
+class Settings:
+    """What a run is frozen with; every such dataclass is one of these."""
+
+    server_model: ModelName
+
+    def __post_init__(self) -> None:
+        """Refuse values of another kind than their fields'."""
+        check_kinds(self)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; a class of yours becomes its name."""
+        return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}  # type: ignore[arg-type]
+
+    def changes(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """What differs from an older one's plain values, as (then, now); a setting it did not have yet was off."""
+        known = fields(self)  # type: ignore[arg-type]
+        off = {item.name: _plain(item.default) for item in known if item.default is not MISSING}
+        now, then = self.as_json(), {**off, **before}
+        return {name: (then.get(name), now.get(name)) for name in {**now, **before} if then.get(name) != now.get(name)}
+
+    @property
+    def hash(self) -> str:
+        """Names the configuration: any changed setting changes it."""
+        return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    from fedol.models import address
+
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return address(value) if callable(value) else value
+
+
+def check_kinds(settings: Any, what: str = "setting") -> None:
+    """Refuse a value of another kind in a frozen dataclass; where a float is due, 1 becomes 1.0: one configuration."""
+    for item in fields(settings):
+        kind, *others = str(item.type).split(" | ")
+        value = getattr(settings, item.name)
+        if kind not in KINDS or (value is None and "None" in others) or (callable(value) and CALLABLE in others):
+            continue
+        accepted, words = KINDS[kind]
+        if not isinstance(value, accepted) or (isinstance(value, bool) and kind != "bool"):
+            raise InputError(f"The {what} '{item.name}' must be {words}, but is {value!r}.")
+        if kind == "float":
+            object.__setattr__(settings, item.name, float(value))
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model trains. The defaults are the paper's: Adam, no weight decay, no schedule; the last epoch counts."""
+
+    epochs: int = setting(50, "Epochs of every training.", TRAINING)
+    batch_size: int = setting(64, "Images per step.", TRAINING)
+    lr: float = setting(1e-3, "The learning rate.", TRAINING)
+    optimiser: str | Callable[..., Any] = setting(
+        "adam",
+        "adam, adamw, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable.",
+        TRAINING,
+    )
+    schedule: str | Callable[..., Any] = setting(
+        "constant",
+        "Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in "
+        "torch.optim.lr_scheduler, stepped once a batch, or module:callable.",
+        TRAINING,
+    )
+    # A step takes this share of each weight, times the learning rate (AdamW).
+    weight_decay: float = setting(0.0, "Decay of the weights, not through the gradient.", TRAINING)
+    augment: bool = setting(False, "Random flip and reflect-padded crop of every image.", TRAINING)
+    # Cutout: a grey square in every image; cutmix: in half of them a box of another one.
+    patch: str = setting("none", "In the images: none, cutout or cutmix.", TRAINING)
+    average: float = setting(
+        0.0, "Decay per step of a running average of the weights, which then are the result; 0 is none.", TRAINING
+    )
+
+
+@dataclass(frozen=True)
+class Voting:
+    """How the targets are made. The defaults are the paper's."""
+
+    method: str = setting("fedol", "How the uploads become what the server learns: fedol, fedol+, pooled, ...", METHOD)
+    iterations: int = setting(
+        10, "Iterations of voting and training, in fedol, its variants and fedol+; others train once.", METHOD
+    )
+    tau: float = setting(0.2, "Weight of the pseudo-labels (Eq. 7), in fedol and fedol+; others have none.", METHOD)
+    rho: float = setting(
+        0.1, "Share of samples a model votes on in the first iteration of fedol; fedol+ finds its own.", METHOD
+    )
+    rho_step: float = setting(0.05, "What rho grows by in each iteration of fedol; fedol+ has none.", METHOD)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Who holds what."""
+
+    dataset: str = setting(
+        "digits", "digits, cifar10, cifar100, fashion-mnist, an .npz file or a folder of images.", DATA
+    )
+    data_dir: str | None = setting(None, "Where the dataset's files are.", DATA)
+    public: int = setting(400, "Unlabeled samples that everyone shares, taken from the training data.", DATA)
+    clients: int = setting(10, "How many clients there are.", DATA)
+    partition: str = setting(
+        "dirichlet:0.3",
+        "Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data.",
+        DATA,
+    )
+        "dirichlet:0.3", "Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data.", DATA
+    )
+    development: int = setting(0, "Private labeled images that take the test set's place, to tune on.", DATA)
+
+
+@dataclass(frozen=True)
+class Server:
+    """The model that is trained."""
+
+    server_model: ModelName = setting("resnet56", "The server's model: resnet56, my.py:Class, ...", MODELS)
+    width: int = setting(16, "Width of the built-in models.", MODELS)
+
+
+@dataclass(frozen=True)
+class Models(Server):
+    """Everyone's models, and how uploads are packed."""
+
+    client_models: tuple[ModelName, ...] = setting(
+        ("mlp", "cnn"), "Models dealt to the clients in turn, for instance resnet11,resnet20.", MODELS
+    )
+    parameter_model: ModelName = setting(
+        "cnn", "Everyone's model in methods that average weights (fedavg, fedprox).", MODELS
+    )
+    codec: str = setting(CODEC, "How uploads are packed: float32, float16, q7c60, top10, each also with +zstd.", MODELS)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is not about the result."""
+
+    seed: int = setting(0, "All randomness comes from this one number.", TRAINING)
+    device: str = setting("auto", "auto, cpu, cuda or mps.", TRAINING)
+
+
+@dataclass(frozen=True)
+class Learning(Training, Voting):
+    """How a server learns."""
+
+    defence: str = setting(
+        NONE,
+        "Against clients that lie, some of trust, exact, cap, runoff, floor with commas between; none is the paper's "
+        "method.",
+        METHOD,
+    )
+
+
+@dataclass(frozen=True)
+class RunSettings(Machine, Learning, Models, Data):
+    """One simulated federation. The defaults are the quick job: digits, ten small clients, about a minute on a CPU."""
+
+    server_model: ModelName = own(Models, "server_model", "cnn-large")
+    epochs: int = own(Training, "epochs", 20)
+    batch_size: int = own(Training, "batch_size", 32)
+    # The server's own, where they are not the clients'.
+    server_epochs: int | None = setting(None, "Epochs of each server iteration, if not as many.", TRAINING)
+    server_lr: float | None = setting(None, "The server's learning rate, if another.", TRAINING)
+    server_optimiser: str | Callable[..., Any] | None = setting(None, "The server's optimiser, if another.", TRAINING)
+    server_schedule: str | Callable[..., Any] | None = setting(None, "The server's schedule, if another.", TRAINING)
+    mu: float = setting(0.01, "FedProx's pull towards the weights a client was sent.", METHOD)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a server that learns from files is asked for."""
+
+    task: str  # its id
+
+
+@dataclass(frozen=True)
+class ServerSettings(Machine, Learning, Server, Answers):
+    """How a server learns from files. The defaults are the paper's, except for the defence."""
+
+    defence: str = own(Learning, "defence", DEFENDED)  # unlike the paper's server, this one hears strangers
+    parent: str = ""  # where it continues another run: the hash of that run's model
+    added: tuple[str, ...] = ()  # and the hashes of the files that are new
+
+
+@dataclass(frozen=True)
+class ClientSettings(Machine, Training):
+    """How a client on its own trains."""
+
+    width: int = own(Server, "width", 16)
+
+
+@dataclass(frozen=True)
+class Dealing(Data):
+    """What decides who holds which data."""
+
+    seed: int = own(Machine, "seed", 0)

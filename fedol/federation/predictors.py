@@ -75,7 +75,7 @@ def recipe_of(model: Any) -> Recipe | None:
     kept = _record(model).get("recipe")
     try:
         return Recipe(**kept) if kept is not None else None
-    except TypeError as error:
+    except (TypeError, InputError) as error:
         raise InputError(f"The model file says in words unknown here how it was trained ({error}).") from None
 
 

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from fedol import methods
 from fedol.data.partitions import Partition
@@ -20,7 +20,7 @@ from fedol.models.registry import is_code
 from fedol.models.trust import check_settings
 from fedol.robust import defence as defences
 from fedol.robust.defence import NONE, Defence
-from fedol.settings import ClientSettings, Learning, RunSettings, ServerSettings, Settings, Training, Voting
+from fedol.settings import ClientSettings, RunSettings, ServerSettings, Settings, Training, Voting
 from fedol.settings import ModelName as ModelName
 from fedol.training import Recipe
 
@@ -33,9 +33,10 @@ def recipe_of(settings: Training) -> Recipe:
     return Recipe(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(Training)})
 
 
-@dataclass(frozen=True)
-class Learns(Learning):
-    """What the settings of a learning server mean."""
+class Learns:
+    """What the settings of a learning server mean: beside their records, whose fields it leaves alone."""
+
+    defence: str
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "defence", defences.canonical(self.defence))
@@ -44,7 +45,7 @@ class Learns(Learning):
     @property
     def server_recipe(self) -> Recipe:
         """How the server trains."""
-        return recipe_of(self)
+        return recipe_of(cast(Training, self))
 
     @property
     def distillation(self) -> Distillation:

@@ -145,8 +145,6 @@ class Data:
         "Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data.",
         DATA,
     )
-        "dirichlet:0.3", "Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data.", DATA
-    )
     development: int = setting(0, "Private labeled images that take the test set's place, to tune on.", DATA)
 
 

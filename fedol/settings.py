@@ -9,14 +9,14 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from fedol.errors import InputError
-from fedol.robust.defence import DEFAULT as DEFENDED
-from fedol.robust.defence import NONE
 
 DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the panels of a command's help
 
 CALLABLE = "Callable[..., Any]"
 ModelName = str | Callable[..., Any]
 """A name or, from Python, a class or function of yours."""
+# By measurement (docs/robustness.md): without attackers 0.15 points of the mixture on average; the floor up to 21.
+DEFENDED, NONE = "trust,exact,cap,runoff", "none"
 CODEC = "q7c60+zstd"  # of uploads, unless somebody chooses another
 
 # By the annotation: what is accepted, and how to say so.

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from fedol.errors import InputError, unknown
+from fedol.settings import NONE as NONE
 
 CAP = 5.0  # times the fair share 1/C that a model's class confidence C² may count for
 FLOOR = 0.5  # nats of entropy below which a client gains no more weight in the mixture
@@ -17,9 +18,6 @@ DEFENCES = {
     "runoff": "sure models nominate a sample's classes, all models together choose among them",
     "floor": f"entropy below {FLOOR:g} nats earns no more weight in the mixture",
 }
-# By measurement (docs/robustness.md): without attackers 0.15 points of the mixture on average; the floor up to 21.
-DEFAULT = "trust,exact,cap,runoff"
-NONE = "none"
 
 
 def _names(text: str) -> list[str]:

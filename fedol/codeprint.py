@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedol.data.dataset import fingerprint as array_fingerprint
+from fedol.core.arrays import fingerprint as array_fingerprint
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"  # whose instructions these are
 PLAIN = type(None), bool, int, float, complex, str, bytes, type(...)

@@ -69,13 +69,16 @@ class Audience:
         self._noted = set[int]()
 
     def without(self, left_out: Sequence[int]) -> Audience:
-        """Those that are listened to; the others are noted now, unless they were."""
-        if self._note and not self._noted.issuperset(left_out):
-            for _ in self:
-                pass
+        """Those that are listened to."""
         heard = Audience(self._knowledge, self._note, left_out)
         heard._noted = self._noted
         return heard
+
+    def note_the_rest(self) -> None:
+        """Those that were left out, or that the method did not go through."""
+        if self._note:
+            for position, client in _numbered(self._knowledge, self._noted):
+                self._note(position, client)
 
     def __iter__(self) -> Iterator[Knowledge]:
         for position, client in _numbered(self._knowledge, self._left_out):
@@ -179,6 +182,7 @@ def learn(
             store.judged(screening)
         heard = audience.without([k for k, entry in enumerate(screening) if entry["left_out"]])
     teacher = method.teacher(heard, settings)
+    audience.note_the_rest()
     server = yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, name, start)
     return Learnt(server, screening)
 

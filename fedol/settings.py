@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
+from fedol.code import address
 from fedol.errors import InputError
 
 DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the panels of a command's help
@@ -66,8 +67,6 @@ class Settings:
 
 
 def _plain(value: Any) -> Any:
-    from fedol.models import address
-
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return address(value) if callable(value) else value

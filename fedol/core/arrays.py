@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TypeAlias
 
 import numpy as np
@@ -71,3 +72,10 @@ def probabilities(value: Array, dims: int | None, what: str = "probabilities") -
 
 def _first(mask: Tensor) -> list[int]:
     return [int(i) for i in mask.nonzero()[0]] if mask.dim() else []
+
+
+def fingerprint(array: np.ndarray) -> str:
+    """SHA-256 of an array's dtype, shape and bytes: another order or one other pixel is another fingerprint."""
+    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -11,17 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedol.core.arrays import fingerprint as fingerprint
 from fedol.errors import InputError, measures
 
 Groups = npt.NDArray[np.int64] | npt.NDArray[np.str_]  # the site of each sample: a number or a name
 MOST_CLASSES = 65_536  # a larger label is a mistake (an id, a pixel), not a class
-
-
-def fingerprint(images: npt.NDArray[Any]) -> str:
-    """SHA-256 of an array's dtype, shape and bytes: another order or one other pixel is another fingerprint."""
-    digest = hashlib.sha256(f"{images.dtype.str}{images.shape}".encode())
-    digest.update(np.ascontiguousarray(images).data)
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedol.code import imported
 from fedol.data import Dataset, Images, fingerprint, load
 from fedol.data.split import channel_statistics
 from fedol.errors import FedolError, InputError, cause, measures
 from fedol.knowledge.task import Task
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
-from fedol.models.registry import imported
 from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy

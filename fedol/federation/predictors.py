@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from fedol.code import imported
 from fedol.core.arrays import SUM_TOLERANCE
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge import Knowledge
@@ -27,7 +28,6 @@ from fedol.knowledge.classes import on_all_classes
 from fedol.knowledge.guarantee import Guarantee
 from fedol.knowledge.task import Task
 from fedol.model import ServerModel, load
-from fedol.models.registry import imported
 from fedol.progress import watched
 from fedol.training import Recipe
 

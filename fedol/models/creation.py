@@ -9,8 +9,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from fedol.code import describe
 from fedol.errors import InputError, cause, measures
-from fedol.models.registry import ModelSpec, describe, find
+from fedol.models.registry import ModelSpec, find
 from fedol.models.trust import remember
 
 MOST_VALUES = 1 << 24  # of one image: 4,096 x 4,096 in grey. A shape in a file could claim any number

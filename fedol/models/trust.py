@@ -13,8 +13,9 @@ from typing import Any
 
 from torch import nn
 
+from fedol.code import address
 from fedol.errors import FedolError
-from fedol.models.registry import ModelSpec, address, is_code
+from fedol.models.registry import ModelSpec, is_code
 from fedol.text import printable
 
 # In which a file can name code.

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fedol.code import address
 from fedol.errors import InputError, unknown
-from fedol.models.registry import address
 from fedol.seeding import derive
 from fedol.settings import Training, check_kinds
 from fedol.training.optimisers import check_optimiser

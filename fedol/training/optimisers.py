@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fedol.code import describe, imported
 from fedol.errors import InputError, cause, unknown
-from fedol.models.registry import describe, imported
 
 Moments = Mapping[str, Mapping[str, Tensor]]
 """An optimiser's state: parameter name -> part -> tensor."""

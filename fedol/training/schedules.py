@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from fedol.code import describe, imported
 from fedol.errors import InputError, cause, unknown
-from fedol.models.registry import describe, imported
 
 BUILT_IN = ("constant", "cosine", "one-cycle")
 WARM_UP = 0.2  # the share of a one-cycle training in which the learning rate rises

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from fedol.models.registry import MODULE, from_file
+from fedol.code import MODULE, from_file
 from fedol.training import loop
 from fedol.training.job import Fit, Job, OnEpoch
 from fedol.training.share import Part

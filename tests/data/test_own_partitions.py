@@ -12,9 +12,9 @@ import pytest
 import fedol
 from fedol.bench.cells import Cell
 from fedol.cli import main
+from fedol.code import from_file
 from fedol.config import configure
 from fedol.data import Dataset, load, split
-from fedol.models.registry import from_file
 
 OWN = """
 from dataclasses import dataclass

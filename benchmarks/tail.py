@@ -27,10 +27,10 @@ import torch
 from _record import script, table, write
 from pooling import add_uploads, federations_of, long_tail
 
+from fedol.api import run
 from fedol.config import RunConfig, changed
 from fedol.distillation import distillation
 from fedol.federation.scenario import Scenario
-from fedol.federation.simulation import run
 from fedol.knowledge import Knowledge
 from fedol.methods import find
 from fedol.runs.evaluation import accuracy, summary_statistics

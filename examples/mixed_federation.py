@@ -20,6 +20,7 @@ import fedol
 from fedol.config import ServerConfig
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.taskfolder import TaskFolder
+from fedol.report.pages import Pages
 
 
 def share(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -115,7 +116,7 @@ def federate(folder: Path, epochs: int = 200, iterations: int = 5, server_epochs
     )
     server = Coordinator(tasks, settings, folder / "run")
     server.collect(sorted((folder / "inbox").glob("*.fedol")))
-    return server.run(test=server.test_set(folder / "test.npz"))
+    return server.run(Pages(), server.test_set(folder / "test.npz"))
 
 
 if __name__ == "__main__":

@@ -22,13 +22,14 @@ _HOME = {
     "entropy": "fedol.core.voting",
     "load": "fedol.model",
     "pseudo_labels": "fedol.core.voting",
-    "run": "fedol.federation.simulation",
+    "run": "fedol.api",
     "soft_targets": "fedol.core.mixture",
 }
 
 __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
+    from fedol.api import run as run
     from fedol.config import RunConfig as RunConfig
     from fedol.core.mixture import Mixture as Mixture
     from fedol.core.mixture import client_weights as client_weights
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from fedol.core.voting import entropy as entropy
     from fedol.core.voting import pseudo_labels as pseudo_labels
     from fedol.distillation import distill as distill
-    from fedol.federation.simulation import run as run
     from fedol.federation.taskfolder import TaskFolder as TaskFolder
     from fedol.knowledge import Knowledge as Knowledge
     from fedol.knowledge.task import Task as Task

@@ -71,7 +71,7 @@ def test_fedol_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.toml").write_text("tau = 0.3\n")
-    monkeypatch.setattr("fedol.federation.simulation.run", simulate)
+    monkeypatch.setattr("fedol.api.run", simulate)
     with pytest.raises(Reached):
         run_main(command, monkeypatch)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from observing import Seen
 from torch import nn
 
 import fedol
@@ -53,15 +54,8 @@ def test_the_summary_says_what_happened(small: RunResult) -> None:
 def test_as_many_epochs_of_clients_are_announced_as_there_are(
     method: str, tiny: dict[str, Any], tmp_path: Path
 ) -> None:
-    announced: dict[str, int] = {}
-    trained: list[str] = []
-    fedol.run(
-        out=tmp_path / "run",
-        on_stage=lambda name, epochs: announced.update({name: epochs}),
-        on_epoch=lambda epoch: trained.append(epoch.job.name),
-        **{**tiny, "method": method, "epochs": 2},
-    )
-    assert announced["clients"] == sum(name.startswith("client") for name in trained) > 0
+    fedol.run(out=tmp_path / "run", observer=(seen := Seen()), **{**tiny, "method": method, "epochs": 2})
+    assert dict(seen.stages)["clients"] == sum(name.startswith("client") for name in seen.jobs) > 0
 
 
 def test_the_numbers_are_those_of_the_stored_models(small: RunResult) -> None:
@@ -195,17 +189,10 @@ def test_a_config_object_and_changes_to_it(tiny: dict[str, Any], tmp_path: Path)
 
 
 def test_progress_is_told(tiny: dict[str, Any], tmp_path: Path) -> None:
-    stages: list[tuple[str, int]] = []
-    names: list[str] = []
-    fedol.run(
-        out=tmp_path / "run",
-        on_stage=lambda name, epochs: stages.append((name, epochs)),
-        on_epoch=lambda epoch: names.append(epoch.job.name),
-        **tiny,
-    )
-    assert stages == [("clients", 2), ("server", 2)]
-    assert sorted(names) == ["client 0", "client 1", "server 1/2", "server 2/2"]
+    fedol.run(out=tmp_path / "run", observer=(first := Seen()), **tiny)
+    assert first.stages == [("clients", 2), ("server", 2)] and first.folders == [tmp_path / "run"]
+    assert sorted(first.jobs) == ["client 0", "client 1", "server 1/2", "server 2/2"]
     for made in ("summary.json", "server/02.safetensors"):
         (tmp_path / "run" / made).unlink()
-    fedol.run(out=tmp_path / "run", on_stage=lambda name, epochs: stages.append((name, epochs)), **tiny)
-    assert stages[2:] == [("clients", 0), ("server", 1)]  # what is left, by which the time left is reckoned
+    fedol.run(out=tmp_path / "run", observer=(second := Seen()), **tiny)
+    assert second.stages == [("clients", 0), ("server", 1)]  # what is left, by which the time left is reckoned

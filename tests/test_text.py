@@ -221,6 +221,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.guarantee import Guarantee
+    from fedol.report.pages import Pages
 
     folder = tmp_path_factory.mktemp("run")
     data = split(load("digits"), 40, 0)
@@ -234,7 +235,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = ServerConfig(task.id, "mlp", iterations=1, epochs=1, batch_size=20, device="cpu", defence="none")
     server = Coordinator(TaskFolder.create(folder / "task", task, data.public), config, folder / "out")
     server.collect(files)
-    server.run(test=data.test)
+    server.run(Pages(), data.test)
     return folder / "out"
 
 

@@ -16,7 +16,6 @@ from fedol.settings import TRAINING, RunSettings
 if TYPE_CHECKING:
     from fedol.federation.engine import Engine
     from fedol.federation.simulation import RunResult
-    from fedol.training import Epoch
 
 
 @with_settings(RunSettings)
@@ -60,9 +59,10 @@ def run(
     Examples: fedol run --out runs/first
               fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
     """
+    from fedol.api import default_folder
+    from fedol.api import run as simulate
     from fedol.config import configure
-    from fedol.federation.simulation import default_folder
-    from fedol.federation.simulation import run as simulate
+    from fedol.progress import Several
     from fedol.report.board import BoardLog
     from fedol.report.plain import plain
     from fedol.report.progress import LiveProgress
@@ -76,15 +76,8 @@ def run(
         LiveProgress(quiet=quiet or as_json) as progress,
         BoardLog(folder / "tensorboard") if tensorboard else nullcontext() as board,
     ):
-        seen = board.epoch if board else lambda epoch: None
-
-        def on_epoch(epoch: Epoch) -> None:
-            progress.epoch(epoch)
-            seen(epoch)
-
-        result = simulate(wanted, out=folder, on_epoch=on_epoch, on_stage=progress.stage, engine=trains, force=force)
-        if board:
-            board.result(result.summary)
+        observer = Several(progress, board) if board else progress
+        result = simulate(wanted, out=folder, observer=observer, engine=trains, force=force)
     if as_json:
         print(json.dumps({"out": str(result.out), **result.summary}, indent=1))
     if as_json or quiet:

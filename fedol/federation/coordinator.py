@@ -37,20 +37,19 @@ from fedol.knowledge.task import Task
 from fedol.knowledge.uploads import knowledge_files
 from fedol.methods import knowing
 from fedol.model import Architecture, load
-from fedol.report.modelcard import model_card
-from fedol.report.pages import SHARED, write_report, write_share
+from fedol.progress import NOBODY, Observer
 from fedol.robust.screening import left_out
 from fedol.runs.account import account_for_labels, account_for_tests, diagnosed
-from fedol.runs.folder import RunFolder, read_summary
+from fedol.runs.folder import CARD, REPORT, SHARED, RunFolder, read_summary
 from fedol.runs.provenance import provenance
 from fedol.runs.votes import Hearing
 from fedol.times import Deadline, steady
-from fedol.training import Normalisation, OnEpoch, drive, resolve_device
+from fedol.training import Normalisation, drive, resolve_device
 
 POLL = 0.5  # seconds between two looks at the inbox
 LAST_LOOK = 10.0  # seconds that a look may go on after quorum or deadline: a flood of files must not delay the start
 NAMED = 5  # refused files that an error names
-PAGES: dict[str, Callable[[Path], Path]] = {"report.html": write_report, SHARED: write_share}
+PAGES = (REPORT, SHARED, CARD)  # which say whether the model was scored
 OnRoster = Callable[[Roster, dict[str, str]], None]
 
 
@@ -194,13 +193,13 @@ class Coordinator:
         more = len(refused) + self.roster.unnamed - len(said)
         return "; ".join([*said, *([f"and {more:,} more"] if more else [])]) or "no file came"
 
-    def run(self, on_epoch: OnEpoch = lambda epoch: None, test: Images | None = None) -> dict[str, Any]:
-        """Train on what was collected, and report; a finished run's report is read back, scored if it was not yet."""
+    def run(self, observer: Observer = NOBODY, test: Images | None = None) -> dict[str, Any]:
+        """Train on what was collected; a finished run's summary is read back, scored if it was not yet."""
         done = self.out / "summary.json"
         before = read_summary(done) if done.exists() else None
         if before is None or (test is not None and before.get("test") is None):
             started = time.perf_counter()
-            learnt, hearing = self._train(on_epoch)
+            learnt, hearing = self._train(observer)
             server = learnt.server
             if test is not None:
                 account_for_tests(self.folder, {"server": server}, test)
@@ -212,13 +211,10 @@ class Coordinator:
             took = round(time.perf_counter() - started, 2)  # of this start: a resumed run had some before
             summary["seconds"] = before["seconds"] if before else took
             summary["provenance"] = provenance(self.config.seed, self.device)
-            write_atomically(self.out / "MODEL_CARD.md", model_card(summary).encode())
             write_json(done, summary)
             for name in PAGES:
                 (self.out / name).unlink(missing_ok=True)  # one without the score
-        for name, write in PAGES.items():
-            if not (self.out / name).exists():
-                write(self.out)
+        observer.finished(self.out)
         return read_summary(done)
 
     @property
@@ -226,13 +222,16 @@ class Coordinator:
         """Where the copies of the accepted files are."""
         return self.out / "clients"
 
-    def _train(self, on_epoch: OnEpoch) -> tuple[Learnt, Hearing]:
+    def _train(self, observer: Observer) -> tuple[Learnt, Hearing]:
         """The method on the accepted files, client by client."""
+        method = knowing(self.settings.method)
+        missing = method.trainings(self.settings.iterations) - self.folder.finished()
+        observer.stage("server", missing * self.settings.recipe.epochs)
         start = load(self._start, self.config.server_model).module if self._start else None
         files = [self._clients / f"{name}.fedol" for name in self.roster.clients]
         hearing = Hearing(len(self.public), len(files), self.config.seed, self.settings.defence)
         process = learn(
-            knowing(self.settings.method),
+            method,
             knowledge_files(files, self.task),
             torch.from_numpy(self.public),
             self.architecture,
@@ -243,7 +242,7 @@ class Coordinator:
             start=start,
             note=hearing.note,
         )
-        ((_, learnt),) = drive([process], self.device, on_epoch)
+        ((_, learnt),) = drive([process], self.device, observer.epoch)
         last = self.folder.checkpoint(len(learnt.server.history))
         write_atomically(self.out / "model.safetensors", last.read_bytes())
         return learnt, hearing

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedol.config import RunConfig, changed, configure
+from fedol.config import RunConfig
 from fedol.data import Dataset
 from fedol.distillation import Learnt
 from fedol.errors import FedolError
@@ -21,14 +20,14 @@ from fedol.files import write_json
 from fedol.model import ServerModel
 from fedol.model import load as load_model
 from fedol.models import describe, parameter_count
-from fedol.report.pages import write_report
+from fedol.progress import NOBODY, Observer
 from fedol.robust.screening import left_out
 from fedol.runs.account import account_for_labels, account_for_tests, diagnosed
 from fedol.runs.evaluation import accuracy, evaluate_clients, summary_statistics
 from fedol.runs.folder import RunFolder, read_summary
 from fedol.runs.provenance import commit, provenance
 from fedol.runs.votes import Hearing
-from fedol.training import OnEpoch, drive
+from fedol.training import drive
 
 
 @dataclass(frozen=True)
@@ -43,46 +42,6 @@ class RunResult:
     def model(self) -> ServerModel:
         """The trained server model."""
         return load_model(self.out)
-
-
-def run(
-    config: RunConfig | None = None,
-    *,
-    out: str | Path | None = None,
-    dataset: str | Dataset | None = None,
-    on_epoch: OnEpoch = lambda epoch: None,
-    on_stage: Callable[[str, int], None] = lambda name, epochs: None,
-    engine: Engine = in_process,
-    force: bool = False,
-    **settings: Any,
-) -> RunResult:
-    """Simulate a federation; ``settings`` are fields of ``RunConfig`` (and ``preset``).
-
-    ``dataset`` is a name, a path or a ``Dataset`` of your own. The run folder ``out`` defaults to ``runs/`` and the
-    dataset's name and configuration hash; the same call again continues or reads it. Where the folder's run was made
-    with other settings, other data or other code of a model or method of yours, that is an error; ``force`` makes the
-    run in the folder anew. ``engine`` trains the clients: in this process, or
-    ``fedol.federation.transports.flower.engine.on_ray(...)``, with the same result.
-    """
-    own = dataset if isinstance(dataset, Dataset) else None
-    if own is not None:
-        settings["dataset"] = own.identity
-    elif dataset is not None:
-        settings["dataset"] = dataset
-    if config is None:
-        config = configure(settings.pop("preset", None), overrides=settings)
-    else:
-        config = changed(config, settings)
-    folder = default_folder(config) if out is None else Path(out)
-    result = Simulation(config, folder, own, engine, force).run(on_epoch, on_stage)
-    if not (folder / "report.html").exists():
-        write_report(folder)
-    return result
-
-
-def default_folder(config: RunConfig) -> Path:
-    """Where a run goes that is not told: ``runs/``, the dataset's name and the configuration's hash."""
-    return Path("runs") / f"{Path(config.dataset).stem}-{config.hash}"
 
 
 class Simulation:
@@ -106,7 +65,7 @@ class Simulation:
         self.folder = RunFolder.open(out, config, force=force)
         self.folder.describe_data(self.scenario.describe())
 
-    def run(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> RunResult:
+    def run(self, observer: Observer = NOBODY) -> RunResult:
         """All stages; the test set is read in the last one alone."""
         done = self.folder.path / "summary.json"
         if done.exists():
@@ -114,8 +73,8 @@ class Simulation:
         commit()  # of the code that runs, not of what is checked out at the end
         started = time.perf_counter()
         resumed = any(self.folder.knowledge(k).exists() for k in range(self.config.clients))
-        self.train_clients(on_epoch, on_stage)
-        learnt = self.train_server(on_epoch, on_stage) if self.scheme.method.serves else None
+        self.train_clients(observer)
+        learnt = self.train_server(observer) if self.scheme.method.serves else None
         summary = {
             **self.evaluate(learnt),
             "seconds": round(time.perf_counter() - started, 2),  # of this start: a resumed run had some before
@@ -125,24 +84,24 @@ class Simulation:
         write_json(done, summary)
         return RunResult(self.folder.path, summary)
 
-    def train_clients(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> None:
+    def train_clients(self, observer: Observer) -> None:
         """Every client without an upload yet trains on its own share and sends what the method wants, once."""
         missing = [k for k in range(self.config.clients) if not self.folder.knowledge(k).exists()]
-        on_stage("clients", sum(map(self.scheme.trainings, missing)) * self.config.epochs)
-        failed = self._engine(self.scheme, missing, self.folder, on_epoch)
+        observer.stage("clients", sum(map(self.scheme.trainings, missing)) * self.config.epochs)
+        failed = self._engine(self.scheme, missing, self.folder, observer.epoch)
         if failed:
             raise FedolError(" ".join(failed))
 
-    def train_server(self, on_epoch: OnEpoch, on_stage: Callable[[str, int], None]) -> Learnt:
+    def train_server(self, observer: Observer) -> Learnt:
         """The method on the clients' files, exactly as they were uploaded."""
         settings, method = self.config.distillation, self.scheme.method
         missing = method.trainings(settings.iterations) - self.folder.finished()
-        on_stage("server", missing * settings.recipe.epochs)
+        observer.stage("server", missing * settings.recipe.epochs)
         uploads = [self.folder.knowledge(k) for k in range(self.config.clients)]
         self._hearing = Hearing(len(self.scenario.public), len(uploads), self.config.seed, settings.defence)
         note = self._hearing.note if method.hears else None
         process = self.scheme.server(uploads, self.folder, note=note)
-        ((_, learnt),) = drive([process], self.scenario.device, on_epoch)
+        ((_, learnt),) = drive([process], self.scenario.device, observer.epoch)
         learnt.server.save(self.folder.path / "model.safetensors")
         return learnt
 

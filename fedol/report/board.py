@@ -9,10 +9,12 @@ from threading import Lock
 from typing import Any
 
 from fedol.errors import FedolError
+from fedol.progress import Observer
+from fedol.runs.folder import read_summary
 from fedol.training import Epoch
 
 
-class BoardLog:
+class BoardLog(Observer):
     """Writes event files. The folder appears with the first event: until then it is the run's to make."""
 
     def __init__(self, folder: Path) -> None:
@@ -35,8 +37,9 @@ class BoardLog:
         """An epoch's loss, a curve per client and server iteration."""
         self._scalar(f"loss/{epoch.job.name}", epoch.loss, epoch.epoch)
 
-    def result(self, summary: dict[str, Any]) -> None:
+    def finished(self, folder: Path) -> None:
         """What is known in the end: every iteration's numbers, and each client's accuracy."""
+        summary = read_summary(folder / "summary.json")
         for record in summary["history"]:
             known = {**record, **record["diagnostics"]}
             for name in ("rho", "coverage", "voters", "pseudo_label_accuracy", "test_accuracy", "loss"):

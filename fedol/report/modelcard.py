@@ -124,7 +124,11 @@ def _numbers(record: dict[str, Any], columns: list[str]) -> list[str]:
 def _training(config: dict[str, Any], history: list[dict[str, Any]]) -> str:
     """What the server was trained with, of the settings those that its method heeds: what it did says which."""
     times = f"{len(history)} iterations of " if len(history) > 1 else ""
-    words = [f"{times}{count(config['epochs'], 'epoch')}", f"batch {config['batch_size']}", f"Adam {config['lr']:g}"]
+    words = [
+        f"{times}{count(config['epochs'], 'epoch')}",
+        f"batch {config['batch_size']}",
+        f"{_optimiser(config)} {config['lr']:g}",
+    ]
     words += ["flips and crops"] if config["augment"] else []
     words += [f"a {config['schedule']} learning rate"] if config["schedule"] != "constant" else []
     words += [config["patch"]] if config["patch"] != "none" else []
@@ -133,6 +137,12 @@ def _training(config: dict[str, Any], history: list[dict[str, Any]]) -> str:
     words += [f"tau {_tau(config):g}"] if "coverage" in history[-1] else []
     words += [f"rho {config['rho']:g} + {config['rho_step']:g} per iteration"] if "rho" in history[-1] else []
     return ", ".join(words)
+
+
+def _optimiser(config: dict[str, Any]) -> str:
+    """Its name as people write it; runs of earlier versions had Adam."""
+    name = str(config.get("optimiser", "adam"))
+    return {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD"}.get(name, name.rpartition(":")[2])
 
 
 def _tau(config: dict[str, Any]) -> float:

@@ -13,10 +13,26 @@ from markupsafe import Markup
 from fedol import __version__
 from fedol.errors import FedolError
 from fedol.files import intact, write_atomically
+from fedol.progress import Observer
+from fedol.report.modelcard import model_card
 from fedol.report.tables import percent, size
+from fedol.runs.folder import CARD, REPORT, SHARED, read_summary
 from fedol.text import check_name, shown
 
-SHARED = "report-share.html"
+
+class Pages(Observer):
+    """Makes what is to be looked at of a finished run, where it is not there yet."""
+
+    def finished(self, folder: Path) -> None:
+        """The report; of a federation also the page and the card that may be passed on."""
+        summary = read_summary(folder / "summary.json")
+        if "task" in summary:
+            if not (folder / CARD).exists():
+                write_atomically(folder / CARD, model_card(summary).encode())
+            if not (folder / SHARED).exists():
+                write_share(folder)
+        if not (folder / REPORT).exists():
+            write_report(folder)
 
 
 def write_report(folder: Path) -> Path:
@@ -33,7 +49,7 @@ def write_report(folder: Path) -> Path:
         raise FedolError(
             f"There is no finished run in {folder}; a run's folder has a summary.json when it is finished."
         )
-    return _write(folder, "report.html", template, view)
+    return _write(folder, REPORT, template, view)
 
 
 def write_share(folder: Path, reader: str | None = None) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import TaskID
 
-from fedol.progress import watching
+from fedol.progress import Observer, watching
 from fedol.report.bars import Bars
 from fedol.report.lines import Lines
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedol.training import Epoch
 
 
-class LiveProgress:
+class LiveProgress(Observer):
     """Shows what is under way and the time left: bars on a terminal, lines elsewhere, nothing when asked to."""
 
     def __init__(self, console: Console | None = None, quiet: bool = False) -> None:

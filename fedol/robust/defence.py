@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass
 
 from fedol.errors import InputError, unknown
+from fedol.settings import DEFENDED
 from fedol.settings import NONE as NONE
+
+DEFAULT = DEFENDED
 
 CAP = 5.0  # times the fair share 1/C that a model's class confidence C² may count for
 FLOOR = 0.5  # nats of entropy below which a client gains no more weight in the mixture

@@ -42,6 +42,8 @@ from fedol.training import Snapshot
 from fedol.training.epochfile import EpochFile
 
 SCHEMA = 1
+# What is to be looked at: the coordinator's page, and what may be passed on.
+REPORT, SHARED, CARD = "report.html", "report-share.html", "MODEL_CARD.md"
 METRICS, LOCK = "metrics.jsonl", "run.lock"
 AGAIN = "choose another --out or remove the file"  # what helps where a file is damaged that would be made again
 ANEW = "choose another --out, or make it anew with --force"  # what helps where a folder holds what is not asked for

@@ -75,7 +75,7 @@ def test_what_is_given_reaches_the_settings(item: Any, monkeypatch: pytest.Monke
         seen.append(config)
         raise click.exceptions.Exit(0)
 
-    monkeypatch.setattr("fedol.federation.simulation.run", stopped)
+    monkeypatch.setattr("fedol.api.run", stopped)
     given = [f"--{item.name.replace('_', '-')}", *([] if value is True else [str(value)])]
     monkeypatch.setattr(sys, "argv", ["fedol", "run", *given])
     with pytest.raises(SystemExit):

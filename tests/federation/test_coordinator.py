@@ -18,6 +18,7 @@ from fedol.federation.coordinator import Coordinator
 from fedol.federation.resume import continued
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.folder import Inbox
+from fedol.report.pages import Pages
 from fedol.robust.defence import DEFAULT
 
 TINY = {"server_model": "mlp", "iterations": 2, "epochs": 2, "batch_size": 16, "device": "cpu"}
@@ -33,7 +34,7 @@ def test_collect_train_report(federation: Federation, tmp_path: Path) -> None:
     bad.write_bytes(b"\0" * 50)
     run = coordinator(federation, tmp_path / "run", epochs=20)
     run.collect([federation.file("alice"), bad, federation.file("bob"), federation.file("carol")])
-    summary = run.run(test=run.test_set(federation.folder / "test.npz"))
+    summary = run.run(Pages(), run.test_set(federation.folder / "test.npz"))
     assert [client["client"] for client in summary["clients"]] == ["alice", "bob", "carol"]
     assert summary["refused"][0]["file"] == str(bad) and "no JSON" in summary["refused"][0]["reason"]
     assert summary["test"]["accuracy"] > 0.4  # chance is 0.1
@@ -72,7 +73,7 @@ def test_the_card_says_what_a_method_heeds(
 ) -> None:
     run = coordinator(federation, tmp_path / "run", method=method)
     run.collect([federation.file("alice"), federation.file("bob")])
-    run.run()
+    run.run(Pages())
     card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
     assert f"{method}: {training}" in card
     assert labels in card if labels else "Pseudo-labels" not in card
@@ -83,7 +84,7 @@ def test_the_card_says_what_the_training_was_switched_to(federation: Federation,
     switched = {"augment": True, "schedule": "cosine", "patch": "cutmix", "average": 0.9, "weight_decay": 0.1}
     run = coordinator(federation, tmp_path / "run", method="pooled", epochs=1, defence="none", **switched)
     run.collect([federation.file("alice"), federation.file("bob")])
-    run.run()
+    run.run(Pages())
     card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
     assert "pooled: 1 epoch, batch 16, Adam 0.001, flips and crops, a cosine learning rate, cutmix, weights" in card
     assert "weights averaged at 0.9, weight decay 0.1, seed" in card and "Defence: none." in card
@@ -171,7 +172,7 @@ def test_a_finished_run_is_scored_when_a_test_set_comes(federation: Federation, 
     run.collect([federation.file("alice"), federation.file("bob")])
     before = run.run()
     model = (tmp_path / "run" / "model.safetensors").read_bytes()
-    after = run.run(test=run.test_set(federation.folder / "test.npz"))
+    after = run.run(Pages(), run.test_set(federation.folder / "test.npz"))
     assert before["test"] is None and 0 < after["test"]["accuracy"] <= 1
     assert after["seconds"] == before["seconds"] and (tmp_path / "run" / "model.safetensors").read_bytes() == model
     assert "Accuracy on 359" in (tmp_path / "run" / "MODEL_CARD.md").read_text()
@@ -180,7 +181,7 @@ def test_a_finished_run_is_scored_when_a_test_set_comes(federation: Federation, 
     assert run.run() == after
     (tmp_path / "run" / "summary.json").write_text("[]")
     with pytest.raises(FedolError, match="is not the summary of a run"):
-        run.run(test=run.test_set(federation.folder / "test.npz"))
+        run.run(Pages(), run.test_set(federation.folder / "test.npz"))
 
 
 def test_order_of_arrival_changes_nothing(federation: Federation, tmp_path: Path) -> None:
@@ -235,7 +236,7 @@ def test_late_clients_continue_from_the_model(federation: Federation, tmp_path: 
     late, files = continued(tmp_path / "run", [federation.file("dave")], None, {"iterations": 1}, None)
     late.collect(files)
     test = late.test_set(federation.folder / "test.npz")
-    summary = late.run(test=test)
+    summary = late.run(Pages(), test)
     assert late.out == tmp_path / "run-resumed"
     assert [client["client"] for client in summary["clients"]] == ["alice", "bob", "dave"]
     assert summary["changed"]["new_clients"] == ["dave"]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from observing import Seen
 
 import fedol
 from fedol import methods
@@ -42,9 +43,8 @@ def test_every_method_runs(method, tmp_path):
 
 
 def test_server_epochs_are_the_servers_own(tmp_path):
-    seen = []
-    fedol.run(out=tmp_path, method="feddf", server_epochs=3, on_epoch=lambda e: seen.append(e.job.name), **TINY)
-    assert seen.count("server 1/1") == 3 and seen.count("client 0") == 1
+    fedol.run(out=tmp_path, method="feddf", server_epochs=3, observer=(seen := Seen()), **TINY)
+    assert seen.jobs.count("server 1/1") == 3 and seen.jobs.count("client 0") == 1
 
 
 def test_an_unknown_method_is_known_before_anything_trains():

@@ -56,6 +56,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, looked_at: Path) -> Path:
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge import Knowledge
+    from fedol.report.pages import Pages
 
     folder = tmp_path_factory.mktemp("served")
     data = split(load("digits"), 100, 0)
@@ -72,5 +73,5 @@ def served(tmp_path_factory: pytest.TempPathFactory, looked_at: Path) -> Path:
     settings = ServerConfig(task.id, "mlp", iterations=2, epochs=2, batch_size=32, device="cpu")
     coordinator = Coordinator(TaskFolder.create(folder / "task", task, data.public), settings, folder / "run")
     coordinator.collect(files)
-    coordinator.run(test=data.test)
+    coordinator.run(Pages(), data.test)
     return folder / "run"

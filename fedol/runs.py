@@ -73,17 +73,17 @@ class RunFolder:
         run._lock = _lock(path)
         sweep(path)
         if not empty:
-            found = run._frozen()
+            found = run._frozen(config)
             if not force and EMPTIED not in found:
                 run._check(found, config)
                 return run
-            run._empty(found, config)
+            run._clear(found, config)
         noted = {"code": code, "python": PYTHON} if (code := config.code) else {}
         write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json(), **noted})
         return run
 
-    def _frozen(self) -> dict[str, Any]:
-        """What the run in the folder was made with."""
+    def _frozen(self, config: Settings) -> dict[str, Any]:
+        """What the run in the folder was made with; it must be of the kind of this configuration."""
         frozen = self.path / "config.json"
         try:
             found = read_json(frozen, "choose another --out")
@@ -95,6 +95,10 @@ class RunFolder:
             raise FedolError(
                 f"{self.path} was made by another version (schema {found['schema']}, this is {SCHEMA}); "
                 "choose another --out."
+            )
+        if strange := sorted(found["config"].keys() - config.as_json().keys()):
+            raise FedolError(
+                f"{self.path} holds a run of another kind (with the setting '{strange[0]}'); choose another --out."
             )
         return found
 
@@ -111,12 +115,8 @@ class RunFolder:
                 f"Python {found['python']} and this is {PYTHON}; {ANEW}."
             )
 
-    def _empty(self, found: dict[str, Any], config: Settings) -> None:
+    def _clear(self, found: dict[str, Any], config: Settings) -> None:
         """Remove what a run of this kind has written, and nothing else."""
-        if strange := sorted(found["config"].keys() - config.as_json().keys()):
-            raise FedolError(
-                f"{self.path} holds a run of another kind (with the setting '{strange[0]}'); choose another --out."
-            )
         write_json(self.path / "config.json", {**found, EMPTIED: True})  # a start killed here is made good by the next
         for file in (file for pattern in (*WRITTEN, *config.written) for file in self.path.glob(pattern)):
             try:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from fedol.training import Epoch
 
 
-NOT_SETTINGS = ("engine", "client_cpus", "client_gpus", "preset", "config", "out", "force", "tensorboard")
-NOT_SETTINGS += ("quiet", "as_json")
+NOT_SETTINGS = ["engine", "client_cpus", "client_gpus", "preset", "config"]
+NOT_SETTINGS += ["out", "force", "tensorboard", "quiet", "as_json"]
 
 
 def run(

@@ -96,10 +96,9 @@ class RunFolder:
                 f"{self.path} was made by another version (schema {found['schema']}, this is {SCHEMA}); "
                 "choose another --out."
             )
-        if strange := sorted(found["config"].keys() - config.as_json().keys()):
-            raise FedolError(
-                f"{self.path} holds a run of another kind (with the setting '{strange[0]}'); choose another --out."
-            )
+        if (served := "task" in found["config"]) != ("task" in config.as_json()):
+            kind = "run of serve or distill" if served else "simulated run"
+            raise FedolError(f"{self.path} holds a {kind}; choose another --out.")
         return found
 
     def _check(self, found: dict[str, Any], config: Settings) -> None:

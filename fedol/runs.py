@@ -47,7 +47,7 @@ ANEW = "choose another --out, or make it anew with --force"  # what helps where 
 EMPTIED = "emptied"  # in a config.json: the run was to be made anew, and part of what it was may still be there
 # What every run writes beside config.json and run.lock.
 WRITTEN = ["data.json", "epoch.safetensors", "model.safetensors", METRICS, "server/[0-9]*.safetensors"]
-WRITTEN += ["evaluation.json", "evidence.json", "public.png", "summary.json", "report.html"]
+WRITTEN += ["evaluation.json", "evidence.json", "public.png", "summary.json", "report.html", "report-share.html"]
 _HELD: WeakValueDictionary[Path, Held] = WeakValueDictionary()  # by this process; one may open a run twice
 
 

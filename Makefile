@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint docs setup clean
+.PHONY: run test test-slow lint docs tables setup clean
 
 run: $(VENV)/.installed
 	$(BIN)/fedol run --out runs/quick
@@ -23,6 +23,12 @@ lint: $(VENV)/.ready
 # A page that is in no menu, a link that leads nowhere or a name without its docstring is an error; with --quiet it is none.
 docs: $(VENV)/.ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Reports, tables and figures of the documents, from the published records; a test checks that this changes nothing.
+tables: $(VENV)/.ready
+	for file in results/*/cells.jsonl; do $(BIN)/fedol bench report $$(dirname $$file) --json > /dev/null || exit 1; done
+	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python benchmarks/pooling_figure.py docs/img/pooling.svg
 
 setup: $(VENV)/.ready
 

@@ -8,18 +8,15 @@ Every mark is a paired difference (the same seed and uploads, or the same federa
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from _record import ROOT, script
+from _published import BEST, above, accuracies, record
+from _record import script
 
-from fedol.config import RunConfig, configure
-from fedol.errors import FedolError
 from fedol.evaluation import summary_statistics
-from fedol.experiments.store import BenchFolder
 from fedol.report import plots
 
 PARTITIONS = {
@@ -33,41 +30,20 @@ CHANGES: dict[str, dict[str, Any]] = {  # what a row of results/dev64 has instea
     "half of the server's epochs": {"server_epochs": 100},
     "no average of weights": {"average": 0.0},
 }
-PLAIN = {name: getattr(RunConfig(), name) for name in ("average", "weight_decay", "patch", "schedule")}  # cells omit it
-BEST = {name: getattr(configure("best"), name) for name in PLAIN}
 DEVELOPED = ("dirichlet:0.05", "classes:20")
 Row = tuple[str, list[float]]
-
-
-def above(first: dict[Any, float], second: dict[Any, float]) -> dict[Any, float]:
-    """Points by which the first is above the second, of what both have."""
-    return {key: 100 * (first[key] - second[key]) for key in first if key in second}
-
-
-def accuracies(folder: str, **wanted: Any) -> dict[tuple[str, int], float]:
-    """By partition and seed, of a folder's cells with these settings."""
-    found: dict[tuple[str, int], float] = {}
-    for cell in BenchFolder(ROOT / "results" / folder).results():
-        settings = {**PLAIN, **cell["settings"]}
-        if all(settings.get(name) == value for name, value in wanted.items()):
-            key = settings["partition"], settings["seed"]
-            if key in found:
-                raise FedolError(f"Two cells of {folder or 'results'} answer to {wanted} with {key}.")
-            found[key] = cell["accuracy"]
-    return found
 
 
 def fedol_plus() -> list[Row]:
     """FedOL+ above FedOL on the test set: the paper's preset, width 64, equal compute; a value for each seed."""
     same = {"width": 64, "epochs": 50, "iterations": 10, "server_epochs": 50}
-    found = above(accuracies("", method="fedol+", **same), accuracies("", method="fedol", **same))
+    found = above(accuracies("paper", method="fedol+", **same), accuracies("paper", method="fedol", **same))
     return [(name, [points for (p, _), points in found.items() if p == key]) for key, name in PARTITIONS.items()]
 
 
 def parts(scenario: str) -> list[Row]:
     """The pool with a part left out or changed, points above the whole: a value for each federation."""
-    record = json.loads((ROOT / "benchmarks/results/pooling-ablation.json").read_text())
-    return [(r["variant"], r["values"]) for r in record["results"] if r["scenario"] == scenario]
+    return [(r["variant"], r["values"]) for r in record("pooling-ablation") if r["scenario"] == scenario]
 
 
 def recipe() -> list[Row]:

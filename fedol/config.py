@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fedol import methods
+from fedol import codeprint, methods
 from fedol.codecs import DEFAULT, find
+from fedol.data.partitions import PARTITIONS, Partition
+from fedol.data.partitions import canonical as partition_name
 from fedol.errors import InputError, unknown
 from fedol.kinds import check_kinds
 from fedol.methods import CONTROLS, LOCAL, PARAMETER_METHODS, Distillation
+from fedol.models.trust import check_settings
 from fedol.robust.defence import NONE, Defence, canonical
 from fedol.training import Recipe
 
@@ -48,39 +51,34 @@ class Settings:
         return {name: (then.get(name), now.get(name)) for name in {**now, **before} if then.get(name) != now.get(name)}
 
     @property
-    def models(self) -> dict[str, ModelName]:
-        """Every model by the setting that names it: server_model, client_models[0], ..."""
-        found: dict[str, ModelName] = {}
+    def parts(self) -> dict[str, tuple[str, str | None]]:
+        """What may be code of yours, by setting: in words, and its fingerprint, which FedOL's own has not."""
+        from fedol.models import describe, fingerprint
+
+        found: dict[str, tuple[str, str | None]] = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
+            models = {field.name: value} if field.name.endswith("_model") else {}
             if field.name.endswith("_models"):
-                found |= {f"{field.name}[{number}]": model for number, model in enumerate(value)}
-            elif field.name.endswith("_model"):
-                found[field.name] = value
-        return found
+                models = {f"{field.name}[{number}]": model for number, model in enumerate(value)}
+            for name, model in models.items():
+                found[name] = f"the model '{describe(model)}' ({name})", fingerprint(model)
+        return {**found, "method": (f"the method '{self.method}'", methods.fingerprint(self.method))}
 
     @property
     def code(self) -> dict[str, str]:
-        """Fingerprints of the models and the method that are yours, by setting; FedOL's own have none."""
-        from fedol.models import fingerprint
-
-        found = {name: fingerprint(model) for name, model in self.models.items()}
-        found["method"] = methods.fingerprint(self.method)
-        return {name: code for name, code in found.items() if code is not None}
+        """The fingerprints of what is yours."""
+        return {name: code for name, (_, code) in self.parts.items() if code is not None}
 
     def other_code(self, before: Mapping[str, str]) -> list[str]:
         """What is not the code that an older run of these settings was made with, in words.
 
         ``before`` is that run's ``code``. A run that has none may be of a time when nothing was noted.
         """
-        from fedol.models import describe
-
-        words = {name: f"the model '{describe(model)}' ({name})" for name, model in self.models.items()}
-        words["method"] = f"the method '{self.method}'"
+        parts = self.parts
         if not before:
-            words = {"method": words["method"]} if self.method in methods.BUILT_IN else {}
-        now = self.code
-        return [said for name, said in words.items() if before.get(name) != now.get(name)]
+            parts = {"method": parts["method"]} if self.method in methods.BUILT_IN else {}
+        return [words for name, (words, code) in parts.items() if before.get(name) != code]
 
     @property
     def hash(self) -> str:
@@ -140,6 +138,8 @@ class RunConfig(Settings):
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        if isinstance(self.partition, Partition):
+            object.__setattr__(self, "partition", partition_name(self.partition))
         super().__post_init__()
         object.__setattr__(self, "client_models", tuple(_names(self.client_models)))
         object.__setattr__(self, "defence", canonical(self.defence))
@@ -161,6 +161,12 @@ class RunConfig(Settings):
             raise InputError(f"mu must be a finite number of at least 0, but is {self.mu}.")
         _ = self.recipe, self.distillation  # what they refuse is refused now
 
+    @property
+    def parts(self) -> dict[str, tuple[str, str | None]]:
+        """The partition may be yours, too."""
+        words = f"the partition '{self.partition}'"
+        return {**super().parts, "partition": (words, partition_code(self.partition))}
+
     def client_model(self, client: int) -> ModelName:
         """Client k's model: the list dealt in turn."""
         return self.client_models[client % len(self.client_models)]
@@ -181,6 +187,12 @@ class RunConfig(Settings):
         )
         defence = Defence.parse(self.defence)
         return Distillation(self.method, self.iterations, self.tau, self.rho, self.rho_step, recipe, defence)
+
+
+def partition_code(name: str) -> str | None:
+    """The fingerprint of a partition of yours, such as ``mine:3``; None of FedOL's own."""
+    scheme = PARTITIONS.get(name.partition(":")[0])
+    return codeprint.fingerprint(scheme) if scheme else None
 
 
 def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
@@ -219,7 +231,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "lr": 1e-3,
     },
 }
-# The same federation and upload, trained as well as we know how; results/README.md has the ablation.
+# The same federation and upload, trained as well as we know how; docs/results/best.md has the ablation.
 PRESETS["best"] = {
     **PRESETS["paper"],
     "codec": DEFAULT,
@@ -236,15 +248,23 @@ PRESETS["best"] = {
 
 
 def configure(
-    preset: str | None = None, file: Path | None = None, overrides: Mapping[str, Any] | None = None
+    preset: str | None = None,
+    file: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    trust_code: bool = False,
 ) -> RunConfig:
-    """A configuration from a preset, then a TOML file, then single settings; the later wins."""
+    """A configuration from a preset, then a TOML file, then single settings; the later wins.
+
+    What counts of the file may name models that are code (``my.py:Net``) only with ``trust_code``.
+    """
+    overrides = overrides or {}
     written = _read(file) if file else {}
+    check_settings({name: value for name, value in written.items() if name not in overrides}, str(file), trust_code)
     from_file = written.pop("preset", "quick")
     preset = str(from_file if preset is None else preset)
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
-    return changed(RunConfig(), {**PRESETS[preset], **written, **(overrides or {})})
+    return changed(RunConfig(), {**PRESETS[preset], **written, **overrides})
 
 
 def changed(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:

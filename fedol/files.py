@@ -16,14 +16,30 @@ from torch import Tensor
 from fedol.errors import FedolError, InputError, cause
 
 TEMPORARY = ".tmp"  # how the name of a file ends that is still being written
+# What a damaged file raises while it is read; an ArithmeticError where JSON's Infinity stands for a whole number.
+DAMAGE = (OSError, SafetensorError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a crash at any moment leaves the old one or the new one, never a part."""
+def private_folder(path: Path) -> None:
+    """Make a folder that its owner alone can look into; one that is there keeps its mode.
+
+    What is wrong with the place is said by whoever writes there.
+    """
+    with suppress(OSError):
+        path.mkdir(0o700, parents=True, exist_ok=True)
+
+
+def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
+    """Write a file so that a crash at any moment leaves the old one or the new one, never a part.
+
+    A private one only its owner can read, and so it is with the folder, where it has to be made.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     try:
+        if private:
+            private_folder(path.parent)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=_for_its_owner if private else None) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -37,6 +53,10 @@ def write_atomically(path: Path, data: bytes) -> None:
             temporary.unlink()
 
 
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def sweep(folder: Path, name: str = "*") -> None:
     """Remove what a killed process left half-written in a folder of ours; of one file, where it is named."""
     for leftover in folder.rglob(f".{name}.*{TEMPORARY}"):
@@ -44,13 +64,13 @@ def sweep(folder: Path, name: str = "*") -> None:
             leftover.unlink()
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as readable JSON, atomically.
+def write_json(path: Path, value: Any, private: bool = False) -> None:
+    """Write a value as readable JSON, atomically; a private one only its owner can read.
 
     Half of a surrogate pair, which a stranger's text may hold, has no bytes: it becomes JSON's escape for it.
     """
     text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-    write_atomically(path, text.encode(errors="backslashreplace"))
+    write_atomically(path, text.encode(errors="backslashreplace"), private)
 
 
 @contextmanager
@@ -58,7 +78,7 @@ def intact(path: Path, advice: str) -> Iterator[None]:
     """Whatever goes wrong within means that this file is damaged: one error that names it and says what helps."""
     try:
         yield
-    except (OSError, SafetensorError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except DAMAGE as error:
         raise FedolError(f"{path} is damaged ({cause(error)}); {advice}.") from None
 
 

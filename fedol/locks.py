@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 
 from filelock import FileLock, Timeout
 
@@ -22,17 +23,27 @@ class Held:
 
     def __init__(self, file: FileLock, folder: int | None) -> None:
         self._file, self._folder = file, folder
+        _ALL.add(self)
 
     def release(self) -> None:
         """Let others in."""
-        self._file.release()
-        if self._folder is not None:
-            os.close(self._folder)
-            self._folder = None
+        try:
+            self._file.release()
+        finally:
+            self.leave_folder()
+
+    def leave_folder(self) -> None:
+        """Close this process's descriptor; a child's copy alone would keep the lock after its parent's death."""
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            os.close(folder)
 
     def __del__(self) -> None:
         with suppress(OSError):
             self.release()
+
+
+_ALL: WeakSet[Held] = WeakSet()
 
 
 def hold(place: Path) -> Held | None:
@@ -40,8 +51,7 @@ def hold(place: Path) -> Held | None:
     lock = FileLock(place, timeout=0)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        folder = _hold_folder(place.parent)
-        held = Held(lock, folder)
+        held = Held(lock, _hold_folder(place.parent))
         lock.acquire()
     except (Timeout, BlockingIOError):
         raise Taken from None
@@ -56,7 +66,10 @@ def _hold_folder(path: Path) -> int | None:
         import fcntl
     except ImportError:  # Windows, where a file that is held cannot be deleted
         return None
-    folder = os.open(path, os.O_RDONLY)
+    try:
+        folder = os.open(path, os.O_RDONLY)  # which programs that we start do not inherit
+    except OSError:  # one that may be written but not read
+        return None
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -66,3 +79,12 @@ def _hold_folder(path: Path) -> int | None:
         os.close(folder)
         return None
     return folder
+
+
+def _after_fork() -> None:
+    for held in list(_ALL):
+        held.leave_folder()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

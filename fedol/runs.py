@@ -15,6 +15,7 @@
                                 what the report shows beside the summary (``fedol.federation.account``)
     summary.json                the result
     report.html                 the result to look at; made of the files above by ``fedol report``
+    report-share.html           the same without what single clients sent, where there are strangers to pass it on to
     run.lock                    held by the process that works here, empty
 
 Starting the same run again skips what is finished. A changed configuration is refused, and so are other data and a

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from fedol.arrays import Array, to_tensor
-from fedol.errors import FedolError, InputError, cause, measures
+from fedol.errors import FedolError, InputError, measures
 from fedol.files import intact, read_tensors, write_tensors
 from fedol.models import ModelSpec, address, create, describe
+from fedol.models.lookup import is_code
+from fedol.models.trust import trusted
+from fedol.text import is_text, printable
 from fedol.training import Normalisation, predict
+
+LONGEST = 1000  # characters of a model's name
 
 
 @dataclass(frozen=True)
@@ -43,12 +49,23 @@ class Architecture:
         }
 
     @classmethod
-    def from_header(cls, header: dict[str, Any], model: ModelSpec | None = None) -> Architecture:
-        """What ``header`` gave; ``model`` replaces a name that cannot be imported here."""
-        channels, height, width = header["shape"]
-        normalise = Normalisation(tuple(header["mean"]), tuple(header["std"]))
-        spec = header["model"] if model is None else model
-        return cls(spec, tuple(header["classes"]), (channels, height, width), header["width"], normalise)
+    def from_header(cls, header: dict[str, Any]) -> Architecture:
+        """What ``header`` gave, or an ``InputError`` that says what makes no sense: it may be a stranger's."""
+        model, classes, shape, width = (header[key] for key in ("model", "classes", "shape", "width"))
+        mean, std = header["mean"], header["std"]
+        if not _text(model) or len(model) > LONGEST:
+            raise InputError("it names no model")
+        if not (isinstance(classes, list) and classes and all(map(_text, classes))):
+            raise InputError("its classes are no list of names")
+        if not (isinstance(shape, list) and len(shape) == 3 and all(map(_count, [*shape, width]))):
+            raise InputError("the shape of its images or its width makes no sense")
+        for scale in (mean, std):
+            if not (isinstance(scale, list) and len(scale) == shape[0] and all(map(_finite, scale))):
+                raise InputError("the mean or the deviation of its pixels makes no sense")
+        if min(std) <= 0:
+            raise InputError("the deviation of its pixels is not above 0")
+        normalise = Normalisation(tuple(map(float, mean)), tuple(map(float, std)))
+        return cls(model, tuple(classes), (shape[0], shape[1], shape[2]), width, normalise)
 
 
 @dataclass(eq=False)
@@ -92,10 +109,12 @@ class ServerModel:
         write_tensors(Path(path), self.module.state_dict(), header)
 
 
-def load(run: str | Path, model: ModelSpec | None = None) -> ServerModel:
+def load(run: str | Path, model: ModelSpec | None = None, trust_code: bool = False) -> ServerModel:
     """The trained server model of a run folder, or of one model file, ready to predict.
 
-    ``model`` is only needed where the run used a class of yours that cannot be imported by name here.
+    A file may name one of FedOL's models, or a class that this process has built a model of already: a run made here
+    is read here. Any other name is code that loading would run, and a file's word is not enough for that: hand the
+    class over as ``model``, or say ``trust_code=True`` if you trust whoever made the file.
     """
     path = Path(run)
     path = path / "model.safetensors" if path.is_dir() else path
@@ -103,11 +122,46 @@ def load(run: str | Path, model: ModelSpec | None = None) -> ServerModel:
         raise FedolError(f"There is no trained model at {path}; is the run finished?")
     with intact(path, "give a FedOL model file, or make it again"):
         weights, header = read_tensors(path)
-        architecture = Architecture.from_header(header["architecture"], model)
+        architecture = Architecture.from_header(header["architecture"])
         history = [dict(record) for record in header["history"]]
-    module = architecture.build()
-    try:
-        module.load_state_dict(weights)
-    except RuntimeError as error:
-        raise FedolError(f"The weights in {path} do not fit {describe(architecture.model)}: {cause(error)}.") from None
-    return ServerModel(module.eval(), architecture, history)
+    spec = trusted(str(architecture.model), str(path), trust_code) if model is None else model
+    architecture = replace(architecture, model=spec)
+    return ServerModel(_filled(architecture, weights, path), architecture, history)
+
+
+def _filled(architecture: Architecture, weights: dict[str, Tensor], path: Path) -> nn.Module:
+    """The model with these weights, in evaluation mode.
+
+    One of FedOL's takes no memory before it is known to fit: a header can claim any width, a file must hold it.
+    """
+    ours = isinstance(architecture.model, str) and not is_code(architecture.model)
+    with torch.device("meta") if ours else nullcontext():
+        module = architecture.build()
+    wanted = module.state_dict()
+    for name in sorted(wanted.keys() | weights.keys()):
+        needs, holds = (_kind(tensors.get(name)) for tensors in (wanted, weights))
+        if needs != holds:
+            model, which = describe(architecture.model), printable(name, 80)
+            raise FedolError(f"The weights in {path} do not fit {model}: '{which}' should be {needs}, but is {holds}.")
+    module = module.to_empty(device="cpu") if ours else module
+    module.load_state_dict(weights)
+    return module.eval()
+
+
+def _kind(tensor: Tensor | None) -> str:
+    if tensor is None:
+        return "absent"
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and is_text(value)
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and 0 < value < 1 << 31
+
+
+def _finite(value: Any) -> bool:
+    """Whether it is a number that float32 can hold; NaN is smaller than nothing."""
+    return type(value) in (int, float) and abs(value) < 1e38

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedol import codecs
+from fedol import codecs, signing
 from fedol.data import fingerprint
 from fedol.errors import InputError
 from fedol.text import check_name, is_text, printable
@@ -55,6 +55,9 @@ class Task:
         for name in (self.name, self.nonce, *self.classes):
             if not is_text(name):
                 raise InputError(f"The name '{printable(name, 80)}' in a task is not text; write it in UTF-8.")
+        for key in self.clients.values():
+            if key is not None:
+                signing.check_public_key(key)
         if self.samples < 1:
             raise InputError("A task needs at least one public image.")
         if self.max_bytes < 0:

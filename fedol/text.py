@@ -1,4 +1,4 @@
-"""Strangers' text, made safe to show: on a terminal, on a page, in Markdown, in a cell of a table.
+"""Strangers' text, made safe to show: on a terminal, on a page, in Markdown, in a cell of a table, in a plot.
 
 File names, reasons, privacy notes, class names and task ids come from files that anybody can write. Whatever shows
 them goes through ``shown``, which knows what each medium would obey.
@@ -15,11 +15,14 @@ from typing import Literal
 from fedol.errors import InputError
 
 MOST = 300  # characters of a reason or a note: enough for a sentence, too little to hide one in
-Medium = Literal["terminal", "html", "markdown", "cell"]
+Medium = Literal["terminal", "html", "markdown", "cell", "plot"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
-_MARKDOWN = re.compile(r"[\\`*_\[\]!~|#]|(?<=www)\.|:(?=//)")  # the last two: bare addresses become links, too
-_FORMULA = ("=", "+", "-", "@")  # what a spreadsheet computes instead of showing
+_MARKDOWN = re.compile(  # an underscore within a word means nothing; bare addresses become links, too
+    r"[\\`*\[\]!~|#$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|(?<=www)\.|:(?=//)"
+)
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet computes instead of showing
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # which it may compute
 
 
 def printable(words: object, most: int | None = None) -> str:
@@ -28,20 +31,26 @@ def printable(words: object, most: int | None = None) -> str:
     White space becomes a space. What cannot be printed, such as an escape byte, half of a surrogate pair or a mark
     that turns the writing round, becomes its name (``\\x1b``): it commands nothing, and it is not hidden either.
     """
-    line = "".join(map(_letter, str(words)))
+    text = str(words)
+    line = text if text.isprintable() else "".join(map(_letter, text))
     return line if most is None or len(line) <= most else f"{line[: most - 1]}…"
 
 
 def shown(words: object, medium: Medium = "terminal") -> str:
-    """Somebody's words as a medium shows them, so that it obeys none of them."""
+    """Somebody's words as a medium shows them within a line, so that it obeys none of them."""
     line = printable(words)
     if medium == "html":
         return html.escape(line)
     if medium == "markdown":
         return _MARKDOWN.sub(r"\\\g<0>", line).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    if medium == "cell" and line.lstrip().startswith(_FORMULA):
+    if medium == "cell" and line.lstrip().startswith(_FORMULA) and not _NUMBER.fullmatch(line):
         return f"'{line}"
-    return line
+    return line.replace("$", r"\$") if medium == "plot" else line  # matplotlib sets what is between two as a formula
+
+
+def say(words: object) -> None:
+    """Print a line of which a part may be somebody's words: a path, a name."""
+    print(shown(words))
 
 
 def forgiving() -> None:

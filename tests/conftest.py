@@ -1,12 +1,15 @@
 """What several test files share: a federation that takes a second, and one that is finished."""
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import fedol
+from fedol.data import PARTITIONS
 
 # Where the suite runs in the background of a script, the shell makes it ignore Ctrl-C, and so would what it tests.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -28,6 +31,13 @@ TINY: dict[str, Any] = {
 def tiny() -> dict[str, Any]:
     """The settings of the smallest sensible run."""
     return dict(TINY)
+
+
+@pytest.fixture
+def own_partitions() -> Iterator[None]:
+    """Forgets the partitions that a test registers."""
+    with mock.patch.dict(PARTITIONS):
+        yield
 
 
 @pytest.fixture(scope="session")

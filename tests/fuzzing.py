@@ -14,12 +14,15 @@ import struct
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedol import Knowledge, Task
+from fedol.data.unlabelled import load_images
 from fedol.errors import FedolError, InputError
 from fedol.federation.inbox import Inbox
 from fedol.federation.roster import Roster
@@ -48,6 +51,11 @@ VALUES += [
     "x" * 5000,
     ["\ud800"],
     {"\ud800": 1},
+    float("nan"),
+    float("inf"),
+    10**9,
+    "os:abort",
+    "fedol.privacy.converted:x.py:f",
 ]
 NAMES = [b"x", b"\xff\xfe", b"\x1b[2J", b"a\nb", "\u202e".encode(), b"=1+1", b"alice", b"y" * 240]
 
@@ -128,6 +136,20 @@ def loaded(data: bytes) -> bool:
     return True
 
 
+def shared(data: bytes) -> bool:
+    """Whether they are a public set that a client can read; whatever it is told of their number is true or refused."""
+    with tempfile.NamedTemporaryFile(suffix=".npz", dir=_scratch()) as file:
+        file.write(data)
+        file.flush()
+        try:
+            images, names = load_images(Path(file.name), len(PUBLIC))
+        except FedolError as error:
+            assert str(error).isprintable() and len(str(error)) < 500, repr(error)
+            return False
+    assert images.dtype == np.uint8 and images.ndim == 4 and len(images) == len(names) == len(PUBLIC)
+    return True
+
+
 def mutate(rng: random.Random) -> bytes:
     """A good knowledge file with one to four things wrong."""
     return _changed(rng.choice(SEEDS), rng, [_flip, _cut, _insert, _length, _word, _splice, _entry, _entry])
@@ -143,10 +165,16 @@ def mutate_model(rng: random.Random) -> bytes:
     return _changed(_model(), rng, [_flip, _cut, _insert, _length, _word, _entry, _entry])
 
 
+def mutate_public(rng: random.Random) -> bytes:
+    """A good archive of public images with one to four things wrong."""
+    return _changed(rng.choice(_public()), rng, [_flip, _flip, _cut, _insert, _word])
+
+
 LAYERS = {
     "decoder": Layer("Knowledge.decode", mutate, decoded),
     "inbox": Layer("a file in an inbox: scan, roster, roster.json, restart", mutate, collected),
     "inspect": Layer("fedol inspect", mutate, inspected),
+    "public": Layer("public.npz at a client", mutate_public, shared),
     "task": Layer("task.json at a client", mutate_task, opened),
     "model": Layer("fedol.load and a prediction", mutate_model, loaded),
 }
@@ -161,12 +189,24 @@ def _scratch() -> str | None:
     return "/dev/shm" if Path("/dev/shm").is_dir() else None  # files that are synced to a disk would be the slow part
 
 
+@cache
+def _public() -> list[bytes]:
+    """As they are, compressed, and as one array: a check sum hides less of what is inside."""
+    files = [BytesIO() for _ in range(3)]
+    np.savez(files[0], public=PUBLIC)
+    np.savez_compressed(files[1], images=PUBLIC)
+    np.save(files[2], PUBLIC)
+    return [file.getvalue() for file in files]
+
+
+@cache
 def _task() -> bytes:
     with tempfile.TemporaryDirectory() as scratch:
         TaskFolder.create(Path(scratch), TASK, None)
         return (Path(scratch) / "task.json").read_bytes()
 
 
+@cache
 def _model() -> bytes:
     shape = Architecture("mlp", TASK.classes, (1, 2, 2), 2, Normalisation((0.5,), (0.5,)))
     with tempfile.TemporaryDirectory() as scratch:

@@ -196,7 +196,8 @@ def test_a_wrong_setting_is_refused_before_anything_is_trained(
     assert cli(argv, monkeypatch, capsys) == str(caught.value)
     file = folder.parent / "settings.toml"
     file.write_text(f"{name} = {json.dumps(value) if value != float('inf') else 'inf'}\n")
-    assert cli(["run", "--out", str(folder), "--config", str(file)], monkeypatch, capsys) == str(caught.value)
+    argv = ["run", "--out", str(folder), "--config", str(file), "--trust-code"]
+    assert cli(argv, monkeypatch, capsys) == str(caught.value)
     assert not (folder / "clients").exists()
 
 

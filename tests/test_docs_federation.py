@@ -49,5 +49,11 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert ["fedol", "serve"] in ran and ["fedol", "export"] in ran and len(ran) >= 15
     output = capsys.readouterr().out
     assert "Accuracy on 359 test images" in output and "new: carol" in output
-    for file in ("run/MODEL_CARD.md", "run-resumed/model.safetensors", "model.onnx", "signed/task.json"):
+    for file in (
+        "run/MODEL_CARD.md",
+        "run/report-for-alice.html",
+        "run-resumed/model.safetensors",
+        "model.onnx",
+        "signed/task.json",
+    ):
         assert (tmp_path / "demo" / file).exists()

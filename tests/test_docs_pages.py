@@ -36,6 +36,7 @@ def command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not end.value.code, line
 
 
+@pytest.mark.usefixtures("own_partitions")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
 def test_the_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

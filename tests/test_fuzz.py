@@ -27,7 +27,8 @@ def test_good_files_with_other_bytes_in_them(data: bytes, at: int, new: bytes, g
 
 
 @pytest.mark.parametrize(
-    ("layer", "count"), {"decoder": 3000, "inbox": 600, "inspect": 400, "task": 400, "model": 400}.items()
+    ("layer", "count"),
+    {"decoder": 3000, "inbox": 600, "inspect": 400, "public": 600, "task": 400, "model": 400}.items(),
 )
 def test_mutations(layer: str, count: int) -> None:
     rng, tried = random.Random(0), LAYERS[layer]

@@ -1,13 +1,11 @@
-"""Everything that README shows works, and every number in it comes from a committed record."""
+"""Everything that README shows works; its tables are checked in ``test_tables.py``."""
 
 import io
 import json
 import re
 import runpy
 import shlex
-import statistics
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from rich.console import Console
 
 from fedol import methods
 from fedol.cli import main
-from fedol.experiments.summary import as_the_paper
 from fedol.report.tables import run_table
 
 ROOT = Path(__file__).parents[1]
@@ -118,45 +115,6 @@ def test_the_table_is_that_of_the_committed_record() -> None:
     best = max(client["accuracy"] for client in record["clients"])
     assert record["server"]["accuracy"] > best
     assert record["seconds"] < 60  # a record of the past, which README's "under a minute" quotes
-
-
-def test_the_numbers_on_cifar100_are_those_of_the_committed_cells() -> None:
-    partitions = "dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20"
-
-    def found(folder: str, method: str, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
-        cells = [json.loads(path.read_text()) for path in sorted((ROOT / folder / "cells").glob("*.json"))]
-        mine = [cell for cell in cells if cell["method"] == method and cell["settings"]["width"] == 64]
-        mine = [cell for cell in mine if cell["seed"] in seeds]
-        if folder == "results":  # which has servers trained longer or otherwise, too
-            mine = [cell for cell in mine if as_the_paper(cell["settings"])]
-        return [[cell for cell in mine if cell["settings"]["partition"] == p] for p in partitions]
-
-    def spread(cells: list[dict[str, Any]]) -> str:
-        over = [cell["accuracy"] for cell in cells]
-        assert over, "a partition without a cell"
-        assert len({cell["seed"] for cell in cells}) == len(over)  # one row, whatever others come some day
-        mean = f"{100 * statistics.mean(over):.1f}"
-        return mean + (f" ± {100 * statistics.stdev(over):.1f}" if len(over) > 1 else "")
-
-    def row(method: str, *seeds: int) -> str:
-        return " | ".join(map(spread, found("results", method, seeds)))
-
-    assert f"seeds 0, 4, 5 | {row('fedol', 0, 4, 5)} |" in README
-    assert f"in the paper) | {row('feddf', 0, 4, 5)} |" in README
-    assert [len(cells) for cells in found("results", "feddf", (0, 4, 5))] == [3, 3, 3, 3]
-    assert f"seeds 3 to 5 | {row('fedol', 3, 4, 5)} |" in README
-    assert f"as long a training | {row('fedol+', 3, 4, 5)} |" in README
-    ended_badly = [  # a client's training, with 30 classes and seed 4 and with 20 and seed 5
-        spread(found("results", method, [seed])[column])
-        for method in ("fedol+", "fedol")
-        for column, seed in ((2, 4), (3, 5))
-    ]
-    assert "{} and {} %, FedOL {} and {})".format(*ended_badly) in README
-    best = found("results/best", "pooled", range(3, 6))
-    assert [len(cells) for cells in best] == [3, 3, 3, 3]
-    assert f"| {' | '.join(f'**{spread(cells)}**' for cells in best)} |" in README
-    clients = [[client["accuracy"] for cell in cells for client in cell["clients"]] for cells in best]
-    assert f"on average | {' | '.join(f'{100 * statistics.mean(over):.1f}' for over in clients)} |" in README
 
 
 def test_every_link_leads_somewhere() -> None:

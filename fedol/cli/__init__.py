@@ -26,7 +26,7 @@ from fedol.cli.report import report
 from fedol.cli.run import run
 from fedol.cli.serve import serve
 from fedol.errors import FedolError, cause
-from fedol.text import forgiving, printable
+from fedol.text import forgiving, shown
 
 CONTINUE = ("run", "serve", "distill", "bench", "client fit")  # what they compute is kept stage by stage
 
@@ -89,7 +89,7 @@ def _flush() -> None:
 
 
 def _refuse(sentence: str) -> NoReturn:
-    Console(stderr=True).print(Text.assemble(("Error:", "bold red"), f" {printable(sentence)}"), soft_wrap=True)
+    Console(stderr=True).print(Text.assemble(("Error:", "bold red"), f" {shown(sentence)}"), soft_wrap=True)
     sys.exit(2)
 
 

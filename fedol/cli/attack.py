@@ -32,10 +32,11 @@ def attack(
     """
     from fedol.report.progress import LiveProgress
     from fedol.robust.files import attack_files
+    from fedol.text import say
 
     if out.exists() and any((out / file.name).exists() for file in files):
         raise InputError(f"{out} holds files of these names already; choose another folder.")
     with LiveProgress():
         written = attack_files(files, name, out, knows or [], seed or 0)
     for path in written:
-        print(path)
+        say(path)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fedol.cli.options import BatchSize, Epochs, Json, LearningRate, PublicImages, Seed, given
+from fedol.cli.options import BatchSize, Epochs, Json, LearningRate, PublicImages, Seed, TrustCode, given
 from fedol.errors import InputError
 
 
@@ -37,6 +37,7 @@ def audit(
     lr: LearningRate = None,
     seed: Seed = None,
     public: PublicImages = None,
+    trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:
     """Attack what a client sends: who was in its training data, and how many images of each class it holds.
@@ -51,6 +52,7 @@ def audit(
     from fedol.privacy.audit import audit as attack
     from fedol.privacy.findings import run_audit, words
     from fedol.report.progress import LiveProgress
+    from fedol.text import say
 
     training = given({"epochs": epochs, "batch_size": batch_size, "lr": lr})
     if run is not None:
@@ -59,7 +61,8 @@ def audit(
             option = "--" + min(own).replace("_", "-")
             raise InputError(f"{option} is for a model of your own; a run says itself how it was made: leave it out.")
         with LiveProgress(quiet=as_json) as progress:
-            found = run_audit(run, clients, codec, SHADOWS if shadows is None else shadows, progress.epoch, release)
+            count = SHADOWS if shadows is None else shadows
+            found = run_audit(run, clients, codec, count, progress.epoch, release, trust_code)
     else:
         from fedol.federation.client import client_data
         from fedol.federation.predictors import Asked, open_model, promise, recipe_of
@@ -73,7 +76,7 @@ def audit(
         members, others = client_data(data, folder.task)
         images = folder.public(public)
         how = codec or folder.task.codec
-        opened = open_model(model)
+        opened = open_model(model, trust_code)
         ours = isinstance(opened, ServerModel)
         asked = opened if ours else Asked(model, opened, folder.task)
         count = shadows if shadows is not None else SHADOWS if ours else 0
@@ -92,6 +95,6 @@ def audit(
         return
     for client in found["clients"]:
         sent = f"{client['codec']}, released as {release}" if release else client["codec"]
-        print(f"Client {client['client']}, trained on {client['samples']:,} images; sent as {sent}:")
+        say(f"Client {client['client']}, trained on {client['samples']:,} images; sent as {sent}:")
         for line in words(client):
-            print(f"  {line}")
+            say(f"  {line}")

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from fedol.cli.bench_run import page, run, show, tables
-from fedol.cli.options import Clients, DataDir, Dataset, Device, Epochs, Json, Public, Quiet, Width, given
+from fedol.cli.options import Clients, DataDir, Dataset, Device, Epochs, Json, Public, Quiet, TrustCode, Width, given
 
 bench = typer.Typer(
     help="The paper's comparison: every method under the same conditions; cached, resumable, mergeable.",
@@ -151,6 +151,7 @@ def run_file(
     time_limit: TimeLimit = None,
     side_by_side: SideBySide = 1,
     dry_run: DryRun = False,
+    trust_code: TrustCode = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -160,7 +161,7 @@ def run_file(
     """
     from fedol.experiments.worker import read_values
 
-    values = read_values(file, data_dir=data_dir, device=device)
+    values = read_values(file, trust_code, data_dir=data_dir, device=device)
     run(values, out, time_limit, side_by_side, dry_run, None, quiet, as_json)
 
 
@@ -212,10 +213,26 @@ def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")],
 
     Example: fedol bench report bench
     """
+    from fedol.report.plain import plain
+
     tables(out, as_json=as_json)
     if not as_json:
-        Console().print(f"Written to {out / 'report'}.", markup=False, highlight=False)
+        Console().print(plain(f"Written to {out / 'report'}."))
     page(out, quiet=as_json)
+
+
+@bench.command()
+def pack(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")]) -> None:
+    """Move the finished cells of a folder into one file, cells.jsonl: the same results, easier to keep and to share.
+
+    Example: fedol bench pack bench
+    """
+    from fedol.experiments.store import PACKED, BenchFolder
+    from fedol.report.progress import LiveProgress
+
+    with LiveProgress():
+        count = BenchFolder(out).pack()
+    Console().print(f"{out / PACKED} has {count} cells.", markup=False, highlight=False)
 
 
 def _values(

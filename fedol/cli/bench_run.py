@@ -28,6 +28,7 @@ def run(
     from fedol.experiments.spec import Spec
     from fedol.files import write_json
     from fedol.report.bench import BenchProgress, plan_table
+    from fedol.report.plain import plain
     from fedol.report.progress import LiveProgress
 
     wanted = Spec.from_json(values)
@@ -48,7 +49,7 @@ def run(
     if not (quiet or as_json):
         other = f"; another process works on {summary['elsewhere']}" if summary["elsewhere"] else ""
         said = f"{summary['finished']} of {summary['cells']} cells are finished in {out}{other}."
-        Console().print(said, markup=False, highlight=False)
+        Console().print(plain(said))
     try:
         if summary["finished"]:
             tables(out, quiet, as_json, summary)
@@ -57,13 +58,14 @@ def run(
             print(json.dumps(summary, indent=1))
     finally:  # also where the folder has no tables
         for failure in summary["failed"]:
-            Console(stderr=True).print(Text.assemble(("Failed:", "bold red"), f" {failure}"), soft_wrap=True)
+            Console(stderr=True).print(Text.assemble(("Failed:", "bold red"), " ", plain(failure)), soft_wrap=True)
     sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
 
 
 def tables(out: Path, quiet: bool = False, as_json: bool = False, summary: dict[str, Any] | None = None) -> None:
     """Print the folder's tables, or its numbers beside a ``summary``, then write them: it may be one to read only."""
     from fedol.experiments.report import collect, sheets, write
+    from fedol.report.plain import plain
     from fedol.report.progress import LiveProgress
 
     with LiveProgress(quiet=quiet or as_json):
@@ -76,16 +78,17 @@ def tables(out: Path, quiet: bool = False, as_json: bool = False, summary: dict[
         with LiveProgress(quiet=quiet or as_json):
             write(out, numbers)
     except MissingExtra as error:  # of the figure, which is drawn last
-        Console(stderr=True).print(f"The figure is not drawn. {error}", markup=False, highlight=False, soft_wrap=True)
+        Console(stderr=True).print(plain(f"The figure is not drawn. {error}"), soft_wrap=True)
 
 
 def page(out: Path, quiet: bool = False) -> None:
     """The folder's page."""
     from fedol.report.pages import write_report
+    from fedol.report.plain import plain
 
     path = write_report(out)
     if not quiet:
-        Console().print(f"Report: {path}", markup=False, highlight=False, soft_wrap=True)
+        Console().print(plain(f"Report: {path}"), soft_wrap=True)
 
 
 def show(sheets: Any) -> None:

@@ -20,6 +20,7 @@ from fedol.cli.options import (
     Schedule,
     Seed,
     TaskDir,
+    TrustCode,
     Width,
     given,
 )
@@ -67,6 +68,7 @@ def fit(
     from fedol.privacy.guarantee import Guarantee
     from fedol.privacy.training import Budget
     from fedol.report.progress import LiveProgress
+    from fedol.text import say
     from fedol.training import Recipe
 
     wanted = Recipe(**recipe)
@@ -82,11 +84,9 @@ def fit(
         print(json.dumps({"out": str(out), **result}))
     if as_json or quiet:
         return
-    print(
-        f"{out}: trained on {result['samples']:,} images, {100 * result['accuracy']:.1f} % right on your test images."
-    )
+    say(f"{out}: trained on {result['samples']:,} images, {100 * result['accuracy']:.1f} % right on your test images.")
     if result["privacy"]:
-        print(f"Private: {Guarantee(**result['privacy'])}")
+        say(f"Private: {Guarantee(**result['privacy'])}")
 
 
 @app.command()
@@ -104,12 +104,14 @@ def predict(
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Sign it with this private key.")] = None,
     public: PublicImages = None,
+    trust_code: TrustCode = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Predict the public images with your model and write the one file that you send.
 
-    A .joblib file and my.py run code when they are opened: use only your own.
+    A .joblib file and my.py run code when they are opened, and naming them is your word for it: use only your own.
+    A .safetensors file runs code only where it names a class as its model and you add --trust-code.
 
     Example: fedol client predict task --model forest.joblib --out alice.fedol
     """
@@ -119,6 +121,7 @@ def predict(
     from fedol.privacy.release import parsed, released
     from fedol.report.progress import LiveProgress
     from fedol.report.tables import size
+    from fedol.text import say
 
     folder = TaskFolder.open(task)
     name, packed = client or out.stem, codec or folder.task.codec
@@ -126,7 +129,7 @@ def predict(
     if release:
         parsed(release)
     with LiveProgress(quiet=quiet or as_json):
-        knowledge = predict_knowledge(model, folder.public(public), folder.task, name)
+        knowledge = predict_knowledge(model, folder.public(public), folder.task, name, trust_code)
     if release:
         knowledge = released(knowledge, release)
     written = knowledge.save(out, packed, key)
@@ -134,5 +137,5 @@ def predict(
         print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written}))
     elif not quiet:
         if knowledge.privacy or release:
-            print(f"Privacy: {knowledge.privacy or 'no formal guarantee.'}")
-        print(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")
+            say(f"Privacy: {knowledge.privacy or 'no formal guarantee.'}")
+        say(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")

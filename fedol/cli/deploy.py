@@ -32,12 +32,13 @@ def new(
     Example: fedol deploy new federation --clients 3 --host fedol.example.org
     """
     from fedol.federation.deploy.folder import new_deployment
+    from fedol.text import say
 
     names = new_deployment(folder, clients, host, port)
     if as_json:
         print(json.dumps({"folder": str(folder), "clients": names, "server": f"{host}:{port}"}))
         return
-    print(f"{folder}: server {host}:{port} and {len(names)} clients. {folder}/README.md says what goes where.")
+    say(f"{folder}: server {host}:{port} and {len(names)} clients. {folder}/README.md says what goes where.")
 
 
 @app.command()

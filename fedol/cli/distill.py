@@ -26,6 +26,7 @@ from fedol.cli.options import (
     Seed,
     ServerModelName,
     Test,
+    TrustCode,
     WeightDecay,
     Width,
     given,
@@ -57,6 +58,7 @@ def distill(
     device: Device = None,
     public: PublicImages = None,
     test: Test = None,
+    trust_code: TrustCode = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -70,7 +72,7 @@ def distill(
               fedol distill --resume runs/one late.fedol
     """
     options = {**locals()}
-    apart = ("paths", "resume", "out", "force", "public", "test", "quiet", "as_json")
+    apart = ("paths", "resume", "out", "force", "public", "test", "trust_code", "quiet", "as_json")
     settings = given({key: value for key, value in options.items() if key not in apart})
     from fedol.federation.coordinator import Coordinator, check_there
     from fedol.federation.finish import finish
@@ -79,7 +81,7 @@ def distill(
     from fedol.federation.taskfolder import TaskFolder
 
     if resume is not None:
-        coordinator, files = continued(resume, paths, out, settings, public, force)
+        coordinator, files = continued(resume, paths, out, settings, public, trust_code, force)
     else:
         folder, files = TaskFolder.open(paths[0]), paths[1:]
         if not files:

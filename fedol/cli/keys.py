@@ -32,9 +32,11 @@ def new(
     Example: fedol keys new alice.key
     """
     from fedol.signing import new_key
+    from fedol.text import say
 
     public = new_key(file)
     if as_json:
         print(json.dumps({"private_key": str(file), "public_key": public}))
         return
-    print(f"Private key: {file} (keep it). Public key, for the coordinator:\n{public}")
+    say(f"Private key: {file} (keep it). Public key, for the coordinator:")
+    print(public)

@@ -12,11 +12,17 @@ Dataset = Annotated[
 ]
 DataDir = Annotated[str | None, typer.Option(help="Where the dataset's files are.")]
 Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
-Partition = Annotated[str | None, typer.Option(help="dirichlet:ALPHA, classes:PER_CLIENT or iid.")]
+Partition = Annotated[
+    str | None, typer.Option(help="dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data.")
+]
 Public = Annotated[int | None, typer.Option(help="Number of unlabeled public samples.")]
 Seed = Annotated[int | None, typer.Option(help="All randomness comes from this one number.")]
 Preset = Annotated[str | None, typer.Option(help="quick (the default), paper or best.")]
 Config = Annotated[Path | None, typer.Option(help="A TOML file with any of these settings.")]
+TrustCode = Annotated[
+    bool,
+    typer.Option("--trust-code", help="Run code that a file names as its model; only if you trust whoever made it."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedol.cli.options import Json
+from fedol.cli.options import Json, TrustCode
 
 BATCH = 512  # images between two moves of the progress bar
 
@@ -16,6 +16,7 @@ BATCH = 512  # images between two moves of the progress bar
 def predict(
     run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
     images: Annotated[Path, typer.Argument(help="An image, a folder of images, an .npz or an .npy file.")],
+    trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:
     """Print the class of each image and the model's confidence, one line per image, separated by tabs.
@@ -30,7 +31,7 @@ def predict(
     from fedol.text import shown
     from fedol.watching import watched
 
-    model = load(run)
+    model = load(run, trust_code=trust_code)
     with LiveProgress(quiet=as_json):
         pixels, names = load_images(images)
         parts = [pixels[start : start + BATCH] for start in range(0, len(pixels), BATCH)]

@@ -30,6 +30,7 @@ from fedol.cli.options import (
     Quiet,
     Schedule,
     Seed,
+    TrustCode,
     WeightDecay,
     Width,
     given,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from fedol.training import Epoch
 
 
-NOT_SETTINGS = ["engine", "client_cpus", "client_gpus", "preset", "config"]
+NOT_SETTINGS = ["engine", "client_cpus", "client_gpus", "preset", "config", "trust_code"]
 NOT_SETTINGS += ["out", "force", "tensorboard", "quiet", "as_json"]
 
 
@@ -117,6 +118,7 @@ def run(
     client_gpus: Annotated[float, typer.Option(help="GPUs per client on Flower; 0.25: four share one.")] = 0.0,
     preset: Preset = None,
     config: Config = None,
+    trust_code: TrustCode = False,
     out: Annotated[Path | None, typer.Option(help="The run folder; the same one again continues the run.")] = None,
     force: Force = False,
     tensorboard: Annotated[
@@ -143,7 +145,7 @@ def run(
     from fedol.report.server import suspicions
     from fedol.report.tables import history_table, run_table
 
-    settings = configure(preset, config, given(options))
+    settings = configure(preset, config, given(options), trust_code)
     folder = out or default_folder(settings)
     trains = _engine(engine, client_cpus, client_gpus)
     with (

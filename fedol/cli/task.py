@@ -51,6 +51,7 @@ def new(
     from fedol.report.progress import LiveProgress
     from fedol.signing import check_public_key
     from fedol.task import Task
+    from fedol.text import say
 
     with LiveProgress(quiet=as_json):
         images, _ = load_images(public)
@@ -68,8 +69,8 @@ def new(
     if as_json:
         print(json.dumps({"folder": str(folder), "id": task.id, "name": task.name, "samples": task.samples}))
         return
-    print(f"Task {task.name} ({task.id}): {task.samples:,} public images, {len(task.classes)} classes.")
-    print(f"Give everyone a copy of {folder}{'; the public images travel otherwise' if only_fingerprint else ''}.")
+    say(f"Task {task.name} ({task.id}): {task.samples:,} public images, {len(task.classes)} classes.")
+    say(f"Give everyone a copy of {folder}{'; the public images travel otherwise' if only_fingerprint else ''}.")
 
 
 def class_names(given: str) -> list[str]:

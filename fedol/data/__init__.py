@@ -11,11 +11,29 @@ from fedol.data.digits import load_digits
 from fedol.data.fashion import load_fashion_mnist
 from fedol.data.folder import load_folder
 from fedol.data.npz import load_npz
-from fedol.data.partition import partition
+from fedol.data.partitions import PARTITIONS, Partition, Pool, partition, register
+from fedol.data.schemes import ClassesPerClient, Dirichlet, Iid, Sites
 from fedol.data.split import Split, split
 from fedol.errors import InputError, unknown
 
-__all__ = ["DATASETS", "Dataset", "Images", "Split", "fingerprint", "load", "partition", "split"]
+__all__ = [
+    "DATASETS",
+    "PARTITIONS",
+    "ClassesPerClient",
+    "Dataset",
+    "Dirichlet",
+    "Iid",
+    "Images",
+    "Partition",
+    "Pool",
+    "Sites",
+    "Split",
+    "fingerprint",
+    "load",
+    "partition",
+    "register",
+    "split",
+]
 
 DATASETS: dict[str, Callable[[Path | None], Dataset]] = {
     "digits": load_digits,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fedol.errors import InputError, measures
 
+Groups = npt.NDArray[np.int64] | npt.NDArray[np.str_]  # the site of each sample: a number or a name
 MOST_CLASSES = 65_536  # a larger label is a mistake (an id, a pixel), not a class
 
 
@@ -25,17 +26,18 @@ def fingerprint(images: npt.NDArray[Any]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Labelled images: ``x`` uint8 [N, channels, H, W], C-contiguous, and ``y`` int64 [N]."""
+    """Labelled images: ``x`` uint8 [N, channels, H, W], C-contiguous, ``y`` int64 [N], and their sites if known."""
 
     x: npt.NDArray[np.uint8]
     y: npt.NDArray[np.int64]
+    groups: Groups | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, index: npt.NDArray[np.integer[Any]]) -> Images:
         """The images at these positions, in this order."""
-        return Images(self.x[index], self.y[index])
+        return Images(self.x[index], self.y[index], None if self.groups is None else self.groups[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +62,9 @@ class Dataset:
 
     @property  # not kept: whoever made the dataset may write into its arrays
     def fingerprint(self) -> str:
-        """SHA-256 over the images and labels of both parts, in order, and the class names."""
-        arrays = (self.train.x, self.train.y, self.test.x, self.test.y)
+        """SHA-256 over the images and labels of both parts, in order, the class names, and the sites if known."""
+        arrays: list[npt.NDArray[Any]] = [self.train.x, self.train.y, self.test.x, self.test.y]
+        arrays += [] if self.train.groups is None else [self.train.groups]
         parts = [*(fingerprint(array) for array in arrays), *self.classes]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -79,12 +82,14 @@ class Dataset:
         test_y: npt.ArrayLike,
         classes: Sequence[str] | None = None,
         name: str = "custom",
+        groups: npt.ArrayLike | None = None,
     ) -> Dataset:
         """Check arrays and make them a dataset.
 
         Images are [N, H, W], [N, C, H, W] or [N, H, W, C] with one or three channels (where both of the last two
         could be meant, channels come first), uint8 or floats in [0, 1], which are rounded to uint8.
         Labels are integers 0..C-1; without ``classes`` the names are "0", "1", ... up to the largest label.
+        ``groups`` are the sites of the training images, names or numbers; the partition ``sites`` makes them clients.
         """
         x, test = pixels(train_x, f"{name}: train_x"), pixels(test_x, f"{name}: test_x")
         if x.shape[1:] != test.shape[1:]:
@@ -99,7 +104,8 @@ class Dataset:
             raise InputError(f"{name}: label {top} has no name among the {len(names)} classes; labels count from 0.")
         if len(names) < 2 or len(set(names)) < len(names):
             raise InputError(f"{name}: the class names must be two or more and all different, not {_brief(names)}.")
-        return cls(name, Images(x, y), Images(test, test_labels), names)
+        sites = None if groups is None else _groups(groups, len(x), f"{name}: groups")
+        return cls(name, Images(x, y, sites), Images(test, test_labels), names)
 
 
 def pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:
@@ -132,6 +138,23 @@ def _labels(values: npt.ArrayLike, count: int, where: str) -> npt.NDArray[np.int
     if low < 0 or high >= MOST_CLASSES:
         raise InputError(f"{where} holds the label {low if low < 0 else high}; labels must be 0, 1, ... C-1.")
     return array.astype(np.int64)
+
+
+def _groups(values: npt.ArrayLike, count: int, where: str) -> Groups:
+    """Any accepted sites as int64 [N] or text [N], whose type is as wide as its longest name."""
+    array = np.asarray(values)
+    if array.dtype == object and all(isinstance(value, str) for value in array.flat):
+        array = array.astype(np.str_)
+    if array.shape != (count,) or array.dtype.kind not in "iuU":
+        shape = list(array.shape)
+        raise InputError(f"{where} must be {count} names or integers, one per image, not {array.dtype} {shape}.")
+    if array.dtype.kind != "U":
+        return array.astype(np.int64)
+    if "" in array:
+        raise InputError(
+            f"{where} has no name at {int(np.argmax(array == ''))}; name the site of every training image."
+        )
+    return np.array(array.tolist())
 
 
 def _brief(names: tuple[str, ...]) -> str:

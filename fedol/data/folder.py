@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,24 +70,36 @@ def image_files(root: Path, entries: Iterable[Path]) -> list[Path]:
 
 def read_images(files: list[Path]) -> Pixels:
     """All images as uint8 [N, C, H, W], one channel where every file is grey, else three."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise InputError("Reading image folders needs Pillow; run: pip install 'fedol[images]'.") from None
     images: list[Pixels] = []
     for file in watched(files, "reading images"):
-        try:
-            with Image.open(file) as image:
-                images.append(_pixels(image, file))
-        except InputError:
-            raise
-        except Exception as error:  # a broken file can fail anywhere inside a decoder
-            raise InputError(f"{file} cannot be read as an image ({error}); replace or remove it.") from error
+        with _opened(file) as image:
+            images.append(_pixels(image, file))
         if images[-1].shape[1:] != images[0].shape[1:]:
             sizes = ["x".join(map(str, shape.shape[:0:-1])) for shape in (images[-1], images[0])]
             raise InputError(f"{file} is {sizes[0]} pixels but {files[0]} is {sizes[1]}; resize them to one size.")
     channels = max(len(image) for image in images)
     return np.stack([np.broadcast_to(image, (channels, *image.shape[1:])) for image in images])
+
+
+def image_shape(file: Path) -> tuple[int, int, int]:
+    """What an image would be at most once it is read: channels, height, width, by its header alone."""
+    with _opened(file) as image:
+        return 3, image.height, image.width
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise InputError("Reading image folders needs Pillow; run: pip install 'fedol[images]'.") from None
+    try:
+        with Image.open(file) as image:
+            yield image
+    except InputError:
+        raise
+    except Exception as error:  # a broken file can fail anywhere inside a decoder
+        raise InputError(f"{file} cannot be read as an image ({error}); replace or remove it.") from error
 
 
 def _pixels(image: Any, file: Path) -> Pixels:

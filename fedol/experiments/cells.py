@@ -2,7 +2,7 @@
 
 Only the settings that a method depends on enter the hash, so cells that must be equal are one cell: FedDF does not
 know τ, the ceiling knows no partition. A setting that is added later and switched off changes no hash.
-A dataset, model or method of FedOL's is named; one of yours may change, so a fingerprint is part of its name.
+A dataset, partition, model or method of FedOL's is named; one of yours may change, so its name has a fingerprint.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from fedol import methods
-from fedol.config import RunConfig
+from fedol.config import RunConfig, partition_code
 from fedol.data import DATASETS, Dataset
 from fedol.methods import CEILING, CONTROLS, ITERATED, LOCAL, METHODS, ONE_PASS, PARAMETER_METHODS
 from fedol.models import identity
@@ -91,7 +91,7 @@ class Cell:
         )
         specs = (config.parameter_model,) if kind == "weights" else config.client_models
         models = [identity(spec) for spec in specs]
-        found = {**_data(config), "partition": config.partition, "clients": config.clients, "epochs": config.epochs}
+        found = {**_data(config), "partition": _partition(config), "clients": config.clients, "epochs": config.epochs}
         found |= {"sends": kind, "client_models": models}
         if kind == "predictions":
             found |= _switched_on(config, "codec")
@@ -130,6 +130,12 @@ def digest(settings: dict[str, Any]) -> str:
 def _data(config: RunConfig) -> dict[str, Any]:
     names = ("dataset", "public", "seed", "width", "batch_size", "lr")
     return {name: getattr(config, name) for name in names} | _switched_on(config, *HOW)
+
+
+def _partition(config: RunConfig) -> str:
+    """Its name; of one of yours, with a fingerprint of its code."""
+    code = partition_code(config.partition)
+    return config.partition if code is None else f"{config.partition}@{code}"
 
 
 def _switched_on(config: RunConfig, *names: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from threading import Lock
 
 from fedol.experiments.cells import Cell
 from fedol.experiments.summary import label
+from fedol.text import shown
 from fedol.times import clock
 from fedol.training import Epoch
 
@@ -55,4 +56,4 @@ class Progress:
 
 def _line(share: float, left: float | None, what: str) -> None:
     remaining = "" if left is None else f", about {clock(left)} left"
-    print(f"[{100 * share:3.0f} %{remaining}] {what}", file=sys.stderr, flush=True)
+    print(f"[{100 * share:3.0f} %{remaining}] {shown(what)}", file=sys.stderr, flush=True)

@@ -29,10 +29,10 @@ class Sheet:
 
     def markdown(self) -> str:
         """As Markdown."""
-        lines = [f"### {self.title}", "", _line(self.columns)]
+        lines = [f"### {shown(self.title, 'markdown')}", "", _line(self.columns)]
         lines.append("|" + "|".join(["---", *["---:"] * (len(self.columns) - 1)]) + "|")
         lines += map(_line, self.rows)
-        return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
+        return "\n".join([*lines, "", *([shown(self.note, "markdown"), ""] if self.note else [])])
 
     def csv(self) -> str:
         """As CSV: numbers, so that nothing has to be taken apart."""

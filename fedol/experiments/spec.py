@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from fedol.config import RunConfig, configure
 from fedol.data import Dataset
-from fedol.data.partition import canonical
+from fedol.data.partitions import canonical
 from fedol.errors import InputError, unknown
 from fedol.experiments import paper
 from fedol.experiments.cells import (

@@ -1,6 +1,8 @@
 """The folder of a benchmark. Names are hashes of settings, so folders of several machines merge by copying.
 
-cells/<hash>.json             a finished cell
+cells.jsonl                   finished cells, one a line: what ``pack`` makes of cells/, and what is kept and published
+cells/<hash>.json             a finished cell that is not packed yet; it counts before a packed one of the same hash
+lock                          held by the process that packs, empty
 clients/<hash>/03.fedol       what client 3 uploaded
 clients/<hash>/03.json        its record: test accuracy, seconds, bytes; written after the upload, which it marks whole
 clients/<hash>/03.safetensors its model, written last; only ensembles and later rounds need it
@@ -12,6 +14,8 @@ timing/<name>.json            how much was computed in how many seconds, for est
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -21,13 +25,15 @@ from typing import Any
 
 from fedol.errors import FedolError
 from fedol.experiments.cells import Cell, digest
-from fedol.files import intact, read_header, read_json, sweep, write_json
+from fedol.files import intact, read_header, read_json, sweep, write_atomically, write_json
 from fedol.locks import Taken, hold
 from fedol.methods import CEILING
 from fedol.watching import watched
 
 RESULT = {"hash": str, "method": str, "settings": dict, "seed": int, "accuracy": int | float}  # what every cell has
 ELSEWHERE = "move it out of this folder"  # what helps where a file is no result
+PACKED = "cells.jsonl"
+Result = dict[str, Any]
 
 
 class BenchFolder:
@@ -35,6 +41,7 @@ class BenchFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._packed_then: tuple[Any, dict[str, Result], list[FedolError]] = (None, {}, [])
 
     def check(self) -> None:
         """Make sure that results belong here."""
@@ -85,7 +92,7 @@ class BenchFolder:
         with suppress(FedolError):
             self._result(self.cell(cell))
             return True
-        return False
+        return cell.hash in self._packed()[0]  # read last: packing writes this file before it removes the other
 
     def upload(self, clients: str, k: int) -> Path:
         """What client k sent."""
@@ -128,20 +135,71 @@ class BenchFolder:
         self.server(cell).unlink(missing_ok=True)
         shutil.rmtree(self.rounds(cell), ignore_errors=True)
 
-    def results(self) -> Iterator[dict[str, Any]]:
-        """Every finished cell."""
-        for path in watched(sorted((self.path / "cells").glob("*.json")), "reading cells"):
-            yield {**self._result(path), "file": f"cells/{path.name}"}
+    def results(self) -> Iterator[Result]:
+        """Every finished cell, in the order of hashes; ``file`` says where it is.
 
-    def _result(self, path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = read_json(path, ELSEWHERE)
-        whole = isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in RESULT.items())
-        whole = whole and isinstance(found["settings"].get("method"), str) and 0 <= found["accuracy"] <= 1
-        if not (whole and _measured(found)):
-            raise FedolError(f"{path} is no result of a benchmark; {ELSEWHERE}.")
+        Of two results for one hash that of ``cells/`` counts, and in ``cells.jsonl`` the later line: what was copied
+        or appended last, as where one file replaces another.
+        """
+        own = {}
+        for path in watched(sorted((self.path / "cells").glob("*.json")), "reading cells"):
+            try:
+                own[path.stem] = {**self._result(path), "file": f"cells/{path.name}"}
+            except FedolError:
+                if path.exists():
+                    raise  # else another process has packed it meanwhile
+        packed, damaged = self._packed()
+        if damaged:
+            raise damaged[0]
+        found = {name: {**result, "file": f"{PACKED}#{name}"} for name, result in packed.items()} | own
+        yield from (found[name] for name in sorted(found))
+
+    def pack(self) -> int:
+        """Move the finished cells into ``cells.jsonl``, and say how many it has.
+
+        A process killed on the way leaves every result in at least one place; others may go on computing.
+        """
+        if not self.path.is_dir():
+            raise FedolError(f"There is no folder {self.path}; give the --out of a benchmark.")
+        try:
+            lock = hold(self.path / "lock")
+        except Taken:
+            raise FedolError(f"Another process is packing {self.path}; wait until it has finished.") from None
+        if lock is None:  # two at once could each drop what the other has just packed
+            raise FedolError(f"{self.path} cannot be locked, so it is not packed; copy it to a local disk first.")
+        with ExitStack() as held:
+            held.callback(lock.release)
+            sweep(self.path, PACKED)
+            found = list(self.results())
+            if not found:
+                raise FedolError(f"There is no finished cell in {self.path}.")
+            lines = ({name: value for name, value in result.items() if name != "file"} for result in found)
+            write_atomically(self.path / PACKED, b"".join(map(_line, lines)))
+            for result in found:
+                if not result["file"].startswith(PACKED):
+                    (self.path / result["file"]).unlink(missing_ok=True)
+        return len(found)
+
+    def _packed(self) -> tuple[dict[str, Result], list[FedolError]]:
+        """The results in ``cells.jsonl`` by hash, and what is wrong with its other lines; read again if it changed."""
+        path = self.path / PACKED
+        try:
+            with path.open("rb") as file:
+                state = os.fstat(file.fileno())
+                key = state.st_ino, state.st_size, state.st_mtime_ns
+                if key != self._packed_then[0]:
+                    self._packed_then = (key, *_parse(path, file.read()))
+        except (FileNotFoundError, NotADirectoryError):
+            return {}, []
+        except OSError as error:
+            raise FedolError(f"{path} cannot be read ({error.strerror}); {ELSEWHERE}.") from None
+        return self._packed_then[1:]
+
+    def _result(self, path: Path) -> Result:
+        found = _checked(read_json(path, ELSEWHERE), str(path), ELSEWHERE)
         # A copy under another name would count as a further seed, and one over another's as that one's result.
-        if not path.stem == found["hash"] == digest(found["settings"]):
-            raise FedolError(f"{path} is not named as the result in it, {digest(found['settings'])}; {ELSEWHERE}.")
+        if path.stem != found["hash"]:
+            raise FedolError(f"{path} is not named as the result in it, {found['hash']}; {ELSEWHERE}.")
         return found
 
     def time(self, name: str, device: str, width: int, work: float, seconds: float) -> None:
@@ -160,6 +218,42 @@ class BenchFolder:
                 if (time["device"], time["width"]) == (device, width):
                     work, seconds = work + time["work"], seconds + time["seconds"]
         return work / seconds if work and seconds else None
+
+
+def _line(result: Result) -> bytes:
+    """A result on one line, its entries in the order that they have in a file of its own."""
+    text = json.dumps(result, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return text.encode(errors="backslashreplace")  # half of a surrogate pair: as in ``write_json``
+
+
+def _parse(path: Path, content: bytes) -> tuple[dict[str, Result], list[FedolError]]:
+    """The results in the lines of a file by hash, and what is wrong with the other lines."""
+    found: dict[str, Result] = {}
+    damaged = []
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        where, advice = f"{path}, line {number},", "remove that line"
+        try:
+            result = _checked(json.loads(line), where, advice)
+            found[result["hash"]] = result
+        except FedolError as error:
+            damaged.append(error)
+        except (RecursionError, ValueError) as error:
+            damaged.append(FedolError(f"{where} cannot be read ({error}); {advice}."))
+    return found, damaged
+
+
+def _checked(found: Any, where: str, advice: str) -> Result:
+    """What was read, if it is a whole result."""
+    whole = isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in RESULT.items())
+    whole = whole and isinstance(found["settings"].get("method"), str) and 0 <= found["accuracy"] <= 1
+    if not (whole and _measured(found)):
+        raise FedolError(f"{where} is no result of a benchmark; {advice}.")
+    if found["hash"] != (name := digest(found["settings"])):
+        raise FedolError(f"{where} does not have the hash of its settings, {name}; {advice}.")
+    result: Result = found
+    return result
 
 
 def _measured(found: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fedol.config import configure
+from fedol.data import PARTITIONS
 from fedol.evaluation import summary_statistics
 from fedol.experiments import paper
 from fedol.experiments.cells import FEEDBACK_EPOCHS, HOW, OFF, ONE_ROUND, SWITCHES
@@ -193,6 +194,8 @@ def _place(cell: Result) -> tuple[int, str, int, str, int]:
 
 
 def rank(partition: str) -> tuple[int, float, str]:
-    """The paper's order: Dirichlet before classes, the milder first."""
+    """The paper's order: Dirichlet before classes, the milder first; then sites; last people's own, told by the @."""
     kind, _, value = partition.partition(":")
-    return ["iid", "dirichlet", "classes"].index(kind), -float(value or 0), partition
+    if "@" in partition:
+        return len(PARTITIONS), 0.0, partition
+    return list(PARTITIONS).index(kind), -float(value or 0) if kind in ("dirichlet", "classes") else 0.0, partition

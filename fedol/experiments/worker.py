@@ -15,24 +15,33 @@ from fedol.errors import FedolError, InputError
 from fedol.experiments.progress import Progress
 from fedol.experiments.runner import Bench
 from fedol.experiments.spec import Spec
+from fedol.models.trust import check_settings
+from fedol.text import say, shown
 from fedol.times import clock
 
 
-def read_values(path: Path, **settings: Any) -> dict[str, Any]:
-    """A benchmark's file, as ``Spec.from_json`` reads it; ``settings`` that are not None replace its own."""
+def read_values(path: Path, trust_code: bool = False, **settings: Any) -> dict[str, Any]:
+    """A benchmark's file, as ``Spec.from_json`` reads it; ``settings`` that are not None replace its own.
+
+    It may name models that are code (``my.py:Net``) only with ``trust_code``.
+    """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, RecursionError, ValueError) as error:
         raise InputError(f"The benchmark {path} cannot be read: {error}.") from None
     if not isinstance(values, dict) or not isinstance(values.get("settings", {}), dict):
         raise InputError(f'The benchmark {path} must be like {{"kind": "one-round", "settings": {{"width": 16}}}}.')
+    variants = values.get("variants", [])
+    for part in (values, *(variants if isinstance(variants, list) else ())):
+        if isinstance(part, dict) and isinstance(part.get("settings"), dict):
+            check_settings(part["settings"], str(path), trust_code)
     given = {name: value for name, value in settings.items() if value is not None}
     return {**values, "settings": {**values.get("settings", {}), **given}}
 
 
-def read_spec(path: Path, **settings: Any) -> Spec:
+def read_spec(path: Path, trust_code: bool = False, **settings: Any) -> Spec:
     """The benchmark of a file."""
-    return Spec.from_json(read_values(path, **settings))
+    return Spec.from_json(read_values(path, trust_code, **settings))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,19 +55,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--side-by-side", type=int, default=1, metavar="N", help="partitions and seeds to train at once"
     )
+    parser.add_argument("--trust-code", action="store_true", help="run models that are code, named in the file")
     parser.add_argument("--dry-run", action="store_true", help="print what would be computed")
     options = parser.parse_args(arguments)
     try:
-        bench = Bench(read_spec(options.spec, data_dir=options.data_dir, device=options.device), options.out)
+        spec = read_spec(options.spec, options.trust_code, data_dir=options.data_dir, device=options.device)
+        bench = Bench(spec, options.out)
         if options.dry_run:
             for line in bench.estimates():
                 about = clock(line["seconds"])
                 names = ", ".join(line["rows"])
-                print(f"{line['partition']}, seed {line['seed']}: {line['clients']} clients, {names}; about {about}")
+                say(f"{line['partition']}, seed {line['seed']}: {line['clients']} clients, {names}; about {about}")
             return 0
         summary = bench.run(Progress(), options.time_limit, options.side_by_side)
     except FedolError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {shown(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("Stopped; what is finished is kept. The same command continues.", file=sys.stderr)

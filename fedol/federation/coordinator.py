@@ -7,7 +7,9 @@ Every step leaves its artefact in the run folder (see ``fedol.runs``), here also
     clients/*.fedol copies of the accepted files
     screening.json  which of them the server listens to, and why not to the others (with the defence "trust")
     MODEL_CARD.md   what the model is, for whoever gets it
-    report.html     how it came about, to look at
+    report.html     how it came about, to look at: the coordinator's, with every client's answers
+    report-share.html
+                    the same without them, to pass on
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ from fedol.federation.summary import federation_summary
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.testset import test_set
 from fedol.federation.uploads import knowledge_files
-from fedol.files import read_json, write_atomically, write_json
+from fedol.files import private_folder, read_json, write_atomically, write_json
 from fedol.provenance import provenance
 from fedol.report.modelcard import model_card
-from fedol.report.pages import write_report
+from fedol.report.pages import SHARED, write_report, write_share
 from fedol.robust.screening import left_out, screen
 from fedol.runs import AGAIN, RunFolder, read_summary
 from fedol.server import Architecture, ServerModel, load
@@ -46,6 +48,7 @@ from fedol.training import Normalisation, OnEpoch, drive, resolve_device
 POLL = 0.5  # seconds between two looks at the inbox
 LAST_LOOK = 10.0  # seconds that a look may go on after quorum or deadline: a flood of files must not delay the start
 NAMED = 5  # refused files that an error names
+PAGES: dict[str, Callable[[Path], Path]] = {"report.html": write_report, SHARED: write_share}
 OnRoster = Callable[[Roster, dict[str, str]], None]
 
 
@@ -91,10 +94,11 @@ class Coordinator:
         self.settings = config.distillation
         self.architecture.build()  # a model that cannot be built is an error now, not after the deadline
         self._start = start
+        private_folder(out)  # its votes, verdicts and pages tell about single clients
         self.folder = RunFolder.open(out, config, every_epoch=True, force=force)
         write_json(out / "task.json", {"id": self.task.id, "folder": str(folder.path.resolve())})
         self._roster_file = out / "roster.json"
-        self.roster = Roster.read(self._roster_file, time.time())
+        self.roster = Roster.read(self._roster_file, time.time()).go_on()
         self.roster.write(self._roster_file)
 
     @property
@@ -205,9 +209,11 @@ class Coordinator:
             summary["provenance"] = provenance(self.config.seed, self.device)
             write_atomically(self.out / "MODEL_CARD.md", model_card(summary).encode())
             write_json(done, summary)
-            (self.out / "report.html").unlink(missing_ok=True)  # one without the score
-        if not (self.out / "report.html").exists():
-            write_report(self.out)
+            for name in PAGES:
+                (self.out / name).unlink(missing_ok=True)  # one without the score
+        for name, write in PAGES.items():
+            if not (self.out / name).exists():
+                write(self.out)
         return read_summary(done)
 
     def _account(self, server: ServerModel, test: Images | None) -> None:

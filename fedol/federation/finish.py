@@ -10,6 +10,7 @@ from rich.console import Console
 from fedol.data import Images
 from fedol.federation.coordinator import Coordinator
 from fedol.methods import trainings
+from fedol.report.pages import SHARED
 from fedol.report.plain import plain
 from fedol.report.progress import LiveProgress
 from fedol.report.server import remarks, server_table
@@ -32,4 +33,5 @@ def finish(coordinator: Coordinator, test: Images | None, quiet: bool, as_json: 
         console.print(plain(line))
     console.print(plain(f"Run folder: {coordinator.out} (MODEL_CARD.md says what the model is)."))
     console.print(plain(f"Report: {coordinator.out / 'report.html'}"), soft_wrap=True)
+    console.print(plain(f"To pass on, without single clients' answers: {coordinator.out / SHARED}"), soft_wrap=True)
     return summary

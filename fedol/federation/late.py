@@ -11,6 +11,8 @@ from fedol.federation.coordinator import Coordinator
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
 from fedol.files import read_json
+from fedol.models.trust import check_settings
+from fedol.server import load
 
 
 def continued(
@@ -19,16 +21,22 @@ def continued(
     out: Path | None,
     settings: dict[str, Any],
     public: Path | None,
+    trust_code: bool = False,
     force: bool = False,
 ) -> tuple[Coordinator, list[Path]]:
-    """The run that goes on from ``run``, and the files it is to collect: those of before, then the new ones."""
+    """The run that goes on from ``run``, and the files it is to collect: those of before, then the new ones.
+
+    The run may be a stranger's: a model that is code is taken from ``settings``, or with ``trust_code`` from the run.
+    """
     model = run / "model.safetensors"
     if not model.exists() or not (run / "roster.json").exists():
         raise FedolError(f"{run} is no finished server run; --resume needs the folder of a serve or distill run.")
     if not new:
         raise InputError("There are no new files to learn from; give them after the run.")
     try:
-        before = read_json(run / "config.json")["config"]
+        frozen = read_json(run / "config.json")["config"]
+        before = {name: value for name, value in frozen.items() if name not in settings}
+        check_settings(before, str(run / "config.json"), trust_code)
         folder = TaskFolder.of_run(run)
         old = sorted(run / "clients" / f"{name}.fedol" for name in read_json(run / "roster.json")["clients"])
         heard, added = {_digest(path) for path in old}, {_digest(path): path for path in new}
@@ -36,9 +44,11 @@ def continued(
             raise InputError(f"{added[min(again)]} is part of {run} already; give new files only.")
         values = {**before, **settings, "parent": _digest(model)[:16], "added": tuple(sorted(added))}
         config = ServerConfig(**values)
+        if (width := load(model, config.server_model).architecture.width) != config.width:
+            raise InputError(f"The model in {run} has the width {width}, and it goes on with that, not {config.width}.")
     except FedolError:
         raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (AttributeError, OSError, ValueError, KeyError, TypeError) as error:
         raise FedolError(f"{run} cannot be continued: {cause(error)}.") from None
     target = out or run.with_name(f"{run.name}-resumed")
     if target.resolve() == run.resolve():

@@ -9,6 +9,7 @@ What the configuration may say (Flower calls it the node config):
                without: a trained model (.safetensors, .onnx, .joblib) or file.py:load, see ``predictors``
     data       the private images: an .npz file, a folder, package.module:function or file.py:function
     width, epochs, batch-size, lr, augment, schedule, seed, device   of that training
+    trust-code whether a .safetensors file that names a class as its model may have that class imported and called
     codec, key how the file is packed, and what it is signed with
     cache      where finished files are kept, so that no question is worked on twice; and the epochs of a training, so
                that a node that was killed goes on
@@ -29,7 +30,7 @@ from fedol.errors import FedolError, InputError, unknown
 from fedol.federation.client import client_fit
 from fedol.federation.predictors import predict_knowledge
 from fedol.federation.taskfolder import TaskFolder
-from fedol.files import write_atomically
+from fedol.files import private_folder, write_atomically
 from fedol.kinds import check_kinds
 from fedol.knowledge import Knowledge
 from fedol.training import Recipe
@@ -55,6 +56,7 @@ class Node:
     schedule: str = "constant"
     seed: int = 0
     device: str = "auto"
+    trust_code: bool = False
     codec: str = ""
     key: str = ""
     cache: str = "~/.cache/fedol"
@@ -96,10 +98,11 @@ class Node:
         check_sender(self.client, codec, key, folder.task)
         kept = Path(self.cache).expanduser() / f"{task_id}-{self.digest()}.fedol"
         if not kept.exists():
+            private_folder(kept.parent)
             trained = kept.with_suffix(".safetensors")
             model = self._fit(folder, images.shape[1:], trained) if self.data else expanduser(self.model)
-            knowledge = predict_knowledge(model, images, folder.task, self.client)
-            write_atomically(kept, knowledge.encode(codec, key))
+            knowledge = predict_knowledge(model, images, folder.task, self.client, self.trust_code)
+            write_atomically(kept, knowledge.encode(codec, key), private=True)
         return kept.read_bytes()
 
     def _fit(self, folder: TaskFolder, shape: tuple[int, ...], out: Path) -> str:
@@ -110,7 +113,7 @@ class Node:
 
     def digest(self) -> str:
         """Changes with everything that the answer depends on: the settings, and the content of the files they name."""
-        settings = {name: value for name, value in asdict(self).items() if name != "cache"}
+        settings = {name: value for name, value in asdict(self).items() if name not in ("cache", "trust_code")}
         places = [_file(self.model), _file(self.data), self.key]
         content = [_content(Path(place).expanduser()) for place in places if place]
         return hashlib.sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()[:32]

@@ -34,9 +34,9 @@ from fedol.watching import watched
 BATCH = 512  # images between two moves of the progress bar; as many as ``training.predict`` takes at once
 
 
-def predict_knowledge(spec: str, images: np.ndarray, task: Task, client: str) -> Knowledge:
+def predict_knowledge(spec: str, images: np.ndarray, task: Task, client: str, trust_code: bool = False) -> Knowledge:
     """One client's knowledge from its model: a file (.safetensors, .onnx, .joblib) or ``my.py:load``."""
-    model = open_model(spec)
+    model = open_model(spec, trust_code)
     return replace(_knowledge(_values(spec, model, images, task), task, client), privacy=promise(model))
 
 
@@ -102,8 +102,11 @@ class Asked:
         return _knowledge(_values(self.spec, self.model, images, self.task)).log_probs
 
 
-def open_model(spec: str) -> Any:
-    """The model that a spec names. A ``.joblib`` file and ``my.py:load`` run code: open only what is yours."""
+def open_model(spec: str, trust_code: bool = False) -> Any:
+    """The model that a spec names. A ``.joblib`` file and ``my.py:load`` run code: open only what is yours.
+
+    A ``.safetensors`` file runs none, unless it names a class as its model and ``trust_code`` allows that.
+    """
     path = Path(spec)
     named = ":" in spec and not path.exists()
     if not named and path.suffix not in READERS:
@@ -111,7 +114,9 @@ def open_model(spec: str) -> Any:
     if not named and not path.exists():
         raise InputError(f"There is no model file {path}.")
     try:
-        return imported(spec)() if named else READERS[path.suffix](path)
+        if named:
+            return imported(spec)()
+        return load(path, trust_code=trust_code) if path.suffix == OURS else READERS[path.suffix](path)
     except FedolError:
         raise
     except Exception as error:  # other people's code, and a damaged file can fail anywhere inside its library
@@ -144,7 +149,8 @@ def _onnx(path: Path) -> Callable[[np.ndarray], np.ndarray]:
     return run
 
 
-READERS: dict[str, Callable[[Path], Any]] = {".safetensors": load, ".onnx": _onnx, ".joblib": _joblib}
+OURS = ".safetensors"
+READERS: dict[str, Callable[[Path], Any]] = {OURS: load, ".onnx": _onnx, ".joblib": _joblib}
 
 
 def _predict(model: Any, images: np.ndarray, task: Task) -> np.ndarray:

@@ -55,15 +55,15 @@ class Roster:
             return cls(float(values["opened"]), str(values["closed"]), clients, dict(values["refused"]), more)
 
     def write(self, path: Path) -> None:
-        """Keep it."""
+        """Keep it, for the server's eyes only."""
         values: dict[str, Any] = asdict(self)
-        write_json(path, values)
+        write_json(path, values, private=True)
 
     def take(self, data: bytes, file: str, task: Task, into: Path, sender: str = "") -> Roster:
         """Validate a file's bytes and keep a copy, or refuse it: one bad file never stops the others.
 
-        The copy matters: what lies in the inbox can still be changed by whoever put it there. ``sender`` is the name
-        under which a network knows whoever sent it.
+        The copy matters: what lies in the inbox can still be changed by whoever put it there. Only its owner can read
+        it. ``sender`` is the name under which a network knows whoever sent it.
         """
         if not is_text(file):
             return self.refuse(file, "its name is not UTF-8; rename it")
@@ -89,7 +89,7 @@ class Roster:
             raise
         except Exception as error:  # nobody foresees all that a stranger can send
             return self.refuse(file, f"it cannot be read ({cause(error)})")
-        write_atomically(into / f"{header.client}.fedol", data)
+        write_atomically(into / f"{header.client}.fedol", data, private=True)
         clients = {
             **self.clients,
             header.client: Arrival(file, len(data), header.codec, digest, str(header.privacy or "")),
@@ -123,6 +123,10 @@ class Roster:
         """Remember who was expected and is not in, and why; these are few, so each is named."""
         missing = {printable(name): printable(reason, MOST) for name, reason in clients.items()}
         return replace(self, refused={**self.refused, **missing})
+
+    def go_on(self) -> Roster:
+        """As a restarted server begins: while it is open every file is looked at, and counted, again."""
+        return self if self.closed else replace(self, unnamed=0)
 
     def close(self, reason: str) -> Roster:
         """Take no more files."""

@@ -22,7 +22,9 @@ from fedol.training import Job, Normalisation, resolve_device
 def deal(config: RunConfig, dataset: Dataset) -> list[npt.NDArray[np.int64]]:
     """Which of the private samples each client of a configuration holds."""
     *_, private = parts(dataset, config.public, config.seed, config.development)
-    return partition(dataset.train.y[private], config.partition, config.clients, config.seed, len(dataset.classes))
+    labels, groups = dataset.train.y[private], dataset.train.groups
+    groups = None if groups is None else groups[private]
+    return partition(labels, config.partition, config.clients, config.seed, len(dataset.classes), groups=groups)
 
 
 class Scenario:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 
 import torch
 from torch import nn
 
-from fedol.errors import InputError, cause
+from fedol.errors import InputError, cause, measures
 from fedol.models.lookup import ModelSpec, describe, find
+from fedol.models.trust import remember
+
+MOST_VALUES = 1 << 24  # of one image: 4,096 x 4,096 in grey. A shape in a file could claim any number
 
 
 def create(spec: ModelSpec, *, classes: int, shape: tuple[int, int, int], width: int = 16, seed: int = 0) -> nn.Module:
@@ -23,7 +27,10 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, int, int], width:
         raise InputError(f"A model needs at least one class and a positive width, not {classes=} and {width=}.")
     if len(shape) != 3 or min(shape) < 1:
         raise InputError(f"A model's shape is (channels, height, width), all positive, not {tuple(shape)}.")
+    if math.prod(shape) > MOST_VALUES:
+        raise InputError(f"Images of {measures(shape)} are too large for a model here; make them smaller.")
     build, name = find(spec), describe(spec)
+    remember(spec, build)
     channels, *size = shape
     offer = {"classes": classes, "channels": channels, "size": tuple(size), "shape": tuple(shape), "width": width}
     with torch.random.fork_rng(devices=[]):
@@ -63,6 +70,8 @@ def _accepted(build: Callable[..., nn.Module], offer: dict[str, object]) -> dict
 def _probe(module: nn.Module, name: str, shape: tuple[int, int, int], classes: int) -> None:
     """Two blank images must give two rows of logits; in eval mode, so that no running statistic moves."""
     device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
+    if device.type == "meta":  # where nothing is computed
+        return
     images = torch.zeros(2, *shape, dtype=torch.float32, device=device)
     module.eval()
     try:

@@ -32,11 +32,23 @@ FIXED: dict[str, Callable[..., nn.Module]] = {
 }
 MODULE = "fedol_model_"  # what the names of modules begin with that were imported from a file
 RESNET = re.compile(r"resnet([1-9][0-9]{0,3})")
+PRIVATE = "fedol.privacy.converted"  # as whose members the built-in models go by that were trained privately
 
 
 def names() -> list[str]:
     """The built-in names; ``resnet11`` to ``resnet56`` stand for every depth ``9n + 2``."""
     return [*FIXED, *(f"resnet{9 * blocks + 2}" for blocks in range(1, 7))]
+
+
+def is_builtin(name: str) -> bool:
+    """Whether one of FedOL's own models has this name."""
+    return name in FIXED or RESNET.fullmatch(name) is not None
+
+
+def is_code(name: str) -> bool:
+    """Whether building the model of this name would import and call code that is not FedOL's."""
+    source, colon, member = name.rpartition(":")
+    return bool(colon) and not (source == PRIVATE and is_builtin(member))
 
 
 def describe(spec: ModelSpec) -> str:
@@ -49,10 +61,12 @@ def describe(spec: ModelSpec) -> str:
 
 
 def address(spec: ModelSpec) -> str:
-    """A name that ``create`` finds the model by again, in another process too: a class becomes ``module:name``."""
+    """A name that ``create`` finds the model by again, in another process too: of a class ``module:Net``."""
     if isinstance(spec, str) or not hasattr(spec, "__qualname__"):
         return describe(spec)
-    return f"{spec.__module__}:{spec.__qualname__}"
+    module = str(spec.__module__)  # None in code that was run from text
+    source = sys.modules[module].__file__ if module.startswith(MODULE) else module
+    return f"{source}:{spec.__qualname__}"
 
 
 def identity(spec: ModelSpec) -> str:

@@ -14,13 +14,12 @@ from torch import nn
 
 from fedol.errors import FedolError, InputError
 from fedol.models import ModelSpec, create
-from fedol.models.lookup import FIXED, RESNET
+from fedol.models.lookup import PRIVATE, is_builtin
 
 
 def spec_for(model: ModelSpec) -> ModelSpec:
     """What to train in place of ``model``: a built-in one converted, one of the user's own as it is."""
-    builtin = isinstance(model, str) and (model in FIXED or RESNET.fullmatch(model))
-    return f"{__name__}:{model}" if builtin else model
+    return f"{PRIVATE}:{model}" if isinstance(model, str) and is_builtin(model) else model
 
 
 def check(module: nn.Module) -> None:
@@ -38,7 +37,7 @@ def _build(name: str, *, classes: int, shape: tuple[int, int, int], width: int) 
 
 
 def __getattr__(name: str) -> Callable[..., nn.Module]:
-    if name in FIXED or RESNET.fullmatch(name):
+    if is_builtin(name):
         return partial(_build, name)
     raise AttributeError(name)
 

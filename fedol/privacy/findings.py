@@ -28,8 +28,12 @@ def run_audit(
     shadows: int,
     on_epoch: OnEpoch = lambda epoch: None,
     release: str | None = None,
+    trust_code: bool = False,
 ) -> dict[str, Any]:
-    """The audit of a finished simulation's first clients, each against images of other clients and the test set."""
+    """The audit of a finished simulation's first clients, each against images of other clients and the test set.
+
+    A client's model may be code (``my.py:Net``) only with ``trust_code``: the run may be a stranger's.
+    """
     if not (folder / "summary.json").exists():
         raise FedolError(f"{folder} is no finished run of 'fedol run'.")
     frozen, advice = folder / "config.json", "audit another run"
@@ -43,7 +47,7 @@ def run_audit(
     config = configure(overrides=settings)
     here, found = Scenario(config), []
     for k in watched(range(min(clients, config.clients)), "clients"):
-        model = replace(load(RunFolder(folder).client_model(k)), device=here.device)
+        model = replace(load(RunFolder(folder).client_model(k), trust_code=trust_code), device=here.device)
         rest = here.data.private.take(np.setdiff1d(np.arange(len(here.data.private)), here.shares[k]))
         others = Images(np.concatenate([here.data.test.x, rest.x]), np.concatenate([here.data.test.y, rest.y]))
         members = here.data.private.take(here.shares[k])

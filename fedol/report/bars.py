@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.progress import Progress, Task
 from rich.text import Text
 
+from fedol.report.plain import plain
 from fedol.times import clock
 
 WIDTH = 40  # of a bar
@@ -23,7 +24,7 @@ class Bars(Progress):
 
 def line(task: Task) -> Text:
     """One task; one whose end is not known has no bar."""
-    text = Text.assemble((task.description, task.fields["style"]), " ")
+    text = Text.assemble(plain(task.description, task.fields["style"]), " ")
     if task.total is None:
         return text.append(f"{int(task.completed)} {task.fields['note']}")
     full = int(WIDTH * task.percentage / 100)

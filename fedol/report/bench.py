@@ -13,7 +13,7 @@ from fedol.experiments.progress import Progress
 from fedol.experiments.sheets import BESIDE, Sheet
 from fedol.report.plain import plain
 from fedol.report.tables import count
-from fedol.text import printable
+from fedol.text import shown
 from fedol.times import clock
 
 LABEL = 26  # the most that the first column takes; its words wrap
@@ -73,8 +73,8 @@ class BenchProgress(Progress):
         columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}", markup=False))
         self._bar = Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
         self._task = self._bar.add_task("", total=1.0)
-        shown = (lambda *_: None) if quiet else self._draw if console.is_terminal else None
-        super().__init__(shown, every=1.0 if console.is_terminal else 15.0)
+        show = (lambda *_: None) if quiet else self._draw if console.is_terminal else None
+        super().__init__(show, every=1.0 if console.is_terminal else 15.0)
 
     def __enter__(self) -> BenchProgress:
         self._bar.start()
@@ -85,6 +85,6 @@ class BenchProgress(Progress):
 
     def _draw(self, share: float, left: float | None, what: str) -> None:
         about = "" if left is None else f"{clock(left)} left, "
-        self._bar.update(self._task, completed=share, description=printable(about + what))
+        self._bar.update(self._task, completed=share, description=shown(about + what))
         if what.endswith("%"):
             self._bar.console.print(plain(what))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -29,7 +28,7 @@ def cell_view(result: Result) -> dict[str, Any]:
     where = [settings["partition"]] if "partition" in settings else []
     where += [f"{settings['rounds']} rounds"] if step == "round" else []
     return {
-        "id": f"cell-{Path(result['file']).stem}",  # where the page shows it
+        "id": f"cell-{result['hash']}",  # where the page shows it
         "file": result["file"],
         "name": ", ".join([label(settings), *where, f"seed {result['seed']}"]),
         "accuracy": result["accuracy"],

@@ -17,6 +17,20 @@ def headline(summary: dict[str, Any]) -> str:
     return _served(summary) if "task" in summary else _simulated(summary)
 
 
+def shared_headline(summary: dict[str, Any], together: bool) -> str:
+    """The same without any single client's numbers; without averages where they are not of many ``together``."""
+    if "task" in summary:
+        return _served(summary, together)
+    clients, server = summary["clients"], summary["server"]
+    mean, ensemble = summary["local"]["mean"], summary["ensemble"]["accuracy"]
+    if server is None:
+        average = f": {percent(mean)} accurate on average" if together else ""
+        return f"{count(len(clients), 'client')} on their own{average}."
+    levels = [(mean, f"the mean client ({percent(mean)})"), (ensemble, f"their ensemble ({percent(ensemble)})")]
+    above = " and ".join(_against(server["accuracy"], *level) for level in levels)
+    return f"The server is {percent(server['accuracy'])} accurate{f': {above}' if together else ''}."
+
+
 def figures(summary: dict[str, Any]) -> list[Figure]:
     """The numbers of the sentence, and what belongs to them."""
     return _served_figures(summary) if "task" in summary else _simulated_figures(summary)
@@ -45,12 +59,13 @@ def _simulated(summary: dict[str, Any]) -> str:
     )
 
 
-def _served(summary: dict[str, Any]) -> str:
+def _served(summary: dict[str, Any], together: bool = True) -> str:
     clients, server, out = summary["clients"], summary["server"], len(left_out(summary["screening"]))
-    sent = size(float(np.mean([client["bytes"] for client in clients])))
+    each = " each" if len(clients) - out > 1 else ""
+    mean = size(float(np.mean([client["bytes"] for client in clients])))
     words = (
-        f"{server['model']} ({server['parameters']:,} parameters) learnt from "
-        f"{count(len(clients) - out, 'client')}, who sent {sent}{' each' if len(clients) - out > 1 else ''}, once"
+        f"{server['model']} ({server['parameters']:,} parameters) learnt from {count(len(clients) - out, 'client')}, "
+        f"who sent {f'{mean}{each}, once' if together else f'one file{each}'}"
     )
     words += f", in {duration(summary['seconds'])}" if "seconds" in summary else ""
     if summary["test"]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from rich.console import Console
-from rich.text import Text
 
+from fedol.report.plain import plain
 from fedol.times import clock
 
 EVERY = 15.0  # seconds between two lines
@@ -26,4 +26,4 @@ class Lines:
             return
         self._told = now
         of = f" of {total:,}, about {clock((now - self._began) * max(0, total - done) / done)} left" if total else ""
-        self._console.print(Text(f"{self._what}: {done:,}{of}"), soft_wrap=True)
+        self._console.print(plain(f"{self._what}: {done:,}{of}"), soft_wrap=True)

@@ -1,12 +1,17 @@
-"""``MODEL_CARD.md``: what a trained server model is, for people who were not there."""
+"""``MODEL_CARD.md``: what a trained server model is, for people who were not there.
+
+It goes with the model, so it names no client: what one of them sent, said or scored is in ``report.html``.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from fedol.report.crowd import CROWD, crowd, promises
 from fedol.report.tables import count, percent, size
 from fedol.robust.screening import left_out
 from fedol.robust.trust import FEWEST
+from fedol.text import shown
 
 CARD = """# {model} trained by FedOL
 
@@ -25,15 +30,15 @@ Or `fedol predict RUN IMAGES`, `fedol export RUN --onnx FILE`.
 
 ## Task
 
-`{name}` (id `{id}`), {classes} classes: {shown}.
+{name} (id {id}), {classes} classes: {named}.
 
 ## Clients
 
 {clients}
-{refused}
+
 ## Method
 
-`{method}`: {training}, seed {seed}, on {device}. Defence: {defence}. Collection ended by: {closed}.
+{method}: {training}, seed {seed}, on {device}. Defence: {defence}. Collection ended by: {closed}.
 
 ## Metrics
 
@@ -57,47 +62,62 @@ def model_card(summary: dict[str, Any]) -> str:
     """The card of a finished server run."""
     config, task, classes = summary["config"], summary["task"], summary["task"]["classes"]
     out = left_out(summary["screening"])
-    clients = [["client", "file", "size", "codec", "heard", "privacy that it promises"]]
-    clients += [
-        [
-            c["client"],
-            f"`{c['file']}`",
-            size(c["bytes"]),
-            c["codec"],
-            "left out" if c["client"] in out else "yes",
-            c["privacy"] or "none",
-        ]
-        for c in summary["clients"]
-    ]
-    refused = [["refused file", "reason"], *([f"`{r['file']}`", r["reason"]] for r in summary["refused"])]
-    records = [{**h, **h.get("diagnostics", {})} for h in summary["history"]]
-    columns = [key for key in records[-1] if key not in ("iteration", "diagnostics")]
-    history = [["iteration", *columns]]
-    history += [[str(h["iteration"]), *(f"{h[key]:.4g}" for key in columns)] for h in records]
     return CARD.format(
-        model=summary["server"]["model"],
+        model=_safe(summary["server"]["model"]),
         parameters=summary["server"]["parameters"],
         heard=count(len(summary["clients"]) - len(out), "client"),
         out=f" ({len(out)} more left out)" if out else "",
         samples=task["samples"],
-        name=task["name"] or "(no name)",
-        id=task["id"],
+        name=_safe(task["name"] or "(no name)"),
+        id=_safe(task["id"]),
         classes=len(classes),
-        shown=", ".join(classes[:20]) + (", ..." if len(classes) > 20 else ""),
-        clients=_table(clients),
-        refused=f"\n{_table(refused)}\n" if summary["refused"] else "",
-        method=config["method"],
-        training=_training(config, summary["history"]),
+        named=", ".join(map(_safe, classes[:20])) + (", ..." if len(classes) > 20 else ""),
+        clients=_clients(summary),
+        method=_safe(config["method"]),
+        training=_safe(_training(config, summary["history"])),
         labels=_labels(config, summary["history"][-1]),
         seed=config["seed"],
-        device=summary["device"],
-        defence=config["defence"],
-        closed=summary["closed"],
+        device=_safe(summary["device"]),
+        defence=_safe(config["defence"]),
+        closed=_safe(summary["closed"]),
         suspicions=_suspicions(summary),
         metrics=_metrics(summary),
-        history=_table(history),
-        versions=", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
+        history=_history(summary),
+        versions=", ".join(f"{_safe(name)} {_safe(number)}" for name, number in summary["versions"].items()),
     )
+
+
+def _safe(words: object) -> str:
+    """Anybody's words in a line of the card."""
+    return shown(words, "markdown")
+
+
+def _clients(summary: dict[str, Any]) -> str:
+    """How many sent what, together, and what they promise."""
+    clients, refused = summary["clients"], len(summary["refused"])
+    each = size(sum(client["bytes"] for client in clients) / len(clients))
+    words = [f"{count(len(clients), 'client')} sent one file each{f', {each} on average' if crowd(summary) else ''}."]
+    words += [f"{count(refused, 'other file')} {'was' if refused == 1 else 'were'} refused."] if refused else []
+    words += [] if crowd(summary) else [f"Fewer than {CROWD} were heard: an average would be somebody's own number."]
+    promised = [f"- {entry['client']}: {_safe(entry['privacy'])}" for entry in promises(clients)]
+    if not promised:
+        return " ".join([*words, "None promises differential privacy."])
+    words += ["Differential privacy that they promise, by their own word (the others: no formal guarantee):"]
+    return "\n".join([" ".join(words), "", *promised])
+
+
+def _history(summary: dict[str, Any]) -> str:
+    """What each iteration did, as far as it is about all clients together."""
+    records = [{**record, **record.get("diagnostics", {})} for record in summary["history"]]
+    columns = [key for key in records[-1] if key not in ("iteration", "diagnostics")]
+    columns = columns if crowd(summary) else [key for key in columns if key in ("loss", "test_accuracy")]
+    rows = [["iteration", *columns], *([record["iteration"], *_numbers(record, columns)] for record in records)]
+    lines = [f"| {' | '.join(map(_safe, row))} |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def _numbers(record: dict[str, Any], columns: list[str]) -> list[str]:
+    return [f"{record[key]:.4g}" for key in columns]
 
 
 def _training(config: dict[str, Any], history: list[dict[str, Any]]) -> str:
@@ -127,15 +147,15 @@ def _labels(config: dict[str, Any], last: dict[str, Any]) -> str:
 
 
 def _suspicions(summary: dict[str, Any]) -> str:
-    """Who was left out of the vote, and why."""
-    found = [entry for entry in summary["screening"] if entry["left_out"]]
+    """How many were left out of the vote."""
+    out = len(left_out(summary["screening"]))
     if not summary["screening"]:
         return "Clients were not screened: one that lies is heard like any other."
     if len(summary["screening"]) < FEWEST:
         return f"Fewer than {FEWEST} clients: too few to tell who lies, so nobody was left out."
-    if not found:
+    if not out:
         return "Clients were screened for lies, and none was left out; careful liars get through (docs/robustness.md)."
-    return "Left out as suspicious: " + " ".join(f"{entry['client']} ({entry['why']})" for entry in found)
+    return f"{count(out, 'client')} {'was' if out == 1 else 'were'} left out as suspicious."
 
 
 def _metrics(summary: dict[str, Any]) -> str:
@@ -146,14 +166,7 @@ def _metrics(summary: dict[str, Any]) -> str:
     if "changed" in summary:
         changed = summary["changed"]
         lines.append(
-            f"Continued from `{changed['from']}` with {count(len(changed['new_clients']), 'new client')}; "
+            f"Continued from {_safe(changed['from'])} with {count(len(changed['new_clients']), 'new client')}; "
             f"{percent(changed['public_labels_changed'])} of the public images changed their class."
         )
     return " ".join(lines)
-
-
-def _table(rows: list[list[str]]) -> str:
-    """A Markdown table; a cell cannot break out of it."""
-    cells = [[cell.replace("|", "/").replace("\n", " ") for cell in row] for row in rows]
-    lines = [f"| {' | '.join(row)} |" for row in cells]
-    return "\n".join([lines[0], "|" + "---|" * len(cells[0]), *lines[1:]])

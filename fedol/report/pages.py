@@ -1,7 +1,8 @@
-"""``report.html``: one file that needs nothing else, made of what a run's folder holds."""
+"""``report.html`` and the page to pass on: one file each that needs nothing else, made of what a run's folder holds."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from fedol import __version__
 from fedol.errors import FedolError
 from fedol.files import intact, write_atomically
 from fedol.report.tables import percent, size
-from fedol.text import shown
+from fedol.text import check_name, shown
+
+SHARED = "report-share.html"
 
 
 def write_report(folder: Path) -> Path:
-    """Make the report of a run or a benchmark (again); a pure function of its folder."""
-    if any((folder / name).is_dir() for name in ("cells", "cost")):
+    """Make the report of a run or a benchmark (again), the coordinator's; a pure function of its folder."""
+    if any((folder / name).is_dir() for name in ("cells", "cost")) or (folder / "cells.jsonl").is_file():
         from fedol.report.bench_view import bench_view as view
 
         template = "bench.html"
@@ -30,11 +33,24 @@ def write_report(folder: Path) -> Path:
         raise FedolError(
             f"There is no finished run in {folder}; a run's folder has a summary.json when it is finished."
         )
+    return _write(folder, "report.html", template, view)
+
+
+def write_share(folder: Path, reader: str | None = None) -> Path:
+    """Make the page of a run that may be passed on; with a ``reader``, the one for this client alone."""
+    from fedol.report.share import share_view
+
+    if not (folder / "summary.json").exists():
+        raise FedolError(f"There is no finished run in {folder}; only that of a run has clients to leave out.")
+    name = SHARED if reader is None else f"report-for-{check_name(reader)}.html"
+    return _write(folder, name, "run.html", lambda folder: share_view(folder, reader))
+
+
+def _write(folder: Path, name: str, template: str, view: Callable[[Path], dict[str, Any]]) -> Path:
     with intact(folder, "no report can be made of it, so give another folder"):
         page = render(template, view(folder)).encode()
-    path = folder / "report.html"
-    write_atomically(path, page)
-    return path
+    write_atomically(folder / name, page)
+    return folder / name
 
 
 def render(template: str, view: dict[str, Any]) -> str:
@@ -57,7 +73,7 @@ def render(template: str, view: dict[str, Any]) -> str:
 
 def _one_line(value: Any) -> Any:
     """A stranger's text as it may stand on a page; what our own charts made stays as it is."""
-    return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return Markup(shown(value, "html")) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _inline(name: str) -> Markup:

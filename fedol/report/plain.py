@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from fedol.text import printable
+from fedol.text import shown
 
 
 def plain(words: str, style: str = "") -> Text:
     """Words that Rich reads neither as markup nor as emoji, and that cannot command the terminal."""
-    return Text(printable(words), style)
+    return Text(shown(words), style)

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedol.errors import FedolError, MissingExtra
 from fedol.report.tables import count
+from fedol.text import shown
 
 LABEL = 40  # characters of which two fit side by side below a panel
 
@@ -43,12 +44,13 @@ def partition_heat_map(counts: np.ndarray, classes: tuple[str, ...], title: str,
     clients, width = counts.shape
     figure = blank(min(16.0, 3 + 0.32 * width), min(12.0, 1.8 + 0.32 * clients))
     axes = figure.add_subplot()
-    shown = np.ma.masked_equal(counts, 0)  # a class that a client does not hold stays white
-    image = axes.imshow(shown, aspect="auto", cmap="viridis_r", interpolation="nearest", vmin=0)
-    axes.set(title=title, xlabel="class", ylabel="client")
+    held = np.ma.masked_equal(counts, 0)  # a class that a client does not hold stays white
+    image = axes.imshow(held, aspect="auto", cmap="viridis_r", interpolation="nearest", vmin=0)
+    axes.set(title=shown(title, "plot"), xlabel="class", ylabel="client")
     axes.set_yticks(range(clients) if clients <= 30 else range(0, clients, max(1, clients // 20)))
     if width <= 30:
-        axes.set_xticks(range(width), classes, rotation=0 if max(map(len, classes)) <= 2 else 60, ha="right")
+        names = [shown(name, "plot") for name in classes]
+        axes.set_xticks(range(width), names, rotation=0 if max(map(len, classes)) <= 2 else 60, ha="right")
     if width <= 12 and clients <= 30:
         for (client, c), samples in np.ndenumerate(counts):
             if samples:
@@ -80,7 +82,7 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
             ours = 100 * np.array([point["mean"] for point in line["rounds"]])
             spread = 100 * np.array([point["std"] or 0 for point in line["rounds"]])  # None where n = 1
             at = range(1, len(ours) + 1)
-            (drawn,) = axes.plot(at, ours, marker="o", ms=3, label=line["label"])
+            (drawn,) = axes.plot(at, ours, marker="o", ms=3, label=shown(line["label"], "plot"))
             axes.fill_between(at, ours - spread, ours + spread, color=drawn.get_color(), alpha=0.12, lw=0)
             if line["paper"]:
                 theirs = [100 * value for value in line["paper"]]
@@ -93,7 +95,8 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
             axes.axhline(100 * panel["paper_fedol"], color="black", ls=":", lw=1)
         width, epochs = panel["settings"]["width"], panel["settings"]["epochs"]
         each = count(epochs, "epoch")
-        axes.set(title=f"{panel['partition']}, width {width}, {each} a round", xlabel="communication rounds")
+        where = shown(panel["partition"], "plot")
+        axes.set(title=f"{where}, width {width}, {each} a round", xlabel="communication rounds")
         axes.set(ylabel="accuracy, %", ylim=(0, None))
         axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.25
         axes.grid(alpha=0.3)

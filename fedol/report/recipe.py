@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from markupsafe import Markup
+
+from fedol.text import shown
+
 
 def recipe(summary: dict[str, Any]) -> dict[str, Any]:
     """The settings as TOML, the commands, and what the run was made with."""
@@ -16,7 +20,7 @@ def recipe(summary: dict[str, Any]) -> dict[str, Any]:
     if provenance.get("date"):
         made["date"] = provenance["date"]
     return {
-        "toml": "\n".join(f"{name} = {_toml(value)}" for name, value in settings.items()),
+        "toml": Markup("\n".join(shown(f"{name} = {_toml(value)}", "html") for name, value in settings.items())),
         "command": provenance.get("command"),
         "simulated": "task" not in summary,
         "made": {name: value for name, value in made.items() if value is not None},

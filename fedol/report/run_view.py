@@ -31,6 +31,10 @@ def run_view(folder: Path) -> dict[str, Any]:
     named = task or data
     classes = [shown(name) for name in named["classes"]] if named else None  # the evidence's script shows them, too
     return {
+        "shared": False,
+        "together": True,
+        "own": None,
+        "served": bool(task),
         "screened": bool(summary.get("screening")),
         "name": (task["name"] or task["id"])
         if task
@@ -107,6 +111,7 @@ def _evidence(folder: Path, evidence: dict[str, Any] | None, classes: list[str] 
         "left_out": [],
         "gated": bool(evidence["iterations"]),  # where an earlier run does not say
         **evidence,
+        **{key: list(map(shown, evidence[key])) for key in ("clients", "left_out") if key in evidence},
         "classes": classes,
         "sheet": base64.b64encode(sheet).decode(),
         "size": [width, height],

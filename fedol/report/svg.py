@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
+
+from fedol.text import shown
 
 
 def tag(name: str, *children: str, **attributes: object) -> Markup:
     """An element; ``class_`` is written class and ``text_anchor`` text-anchor, and everything is escaped."""
     words = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"' for key, value in attributes.items()
+        f' {key.rstrip("_").replace("_", "-")}="{shown(_short(value), "html")}"' for key, value in attributes.items()
     )
-    return Markup(f"<{name}{words}>{Markup('').join(children)}</{name}>")
+    within = "".join(child if isinstance(child, Markup) else shown(child, "html") for child in children)
+    return Markup(f"<{name}{words}>{within}</{name}>")
 
 
 def drawing(width: float, height: float, title: str, *children: str) -> Markup:

@@ -41,11 +41,11 @@ def run_table(summary: dict[str, Any]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for client in summary["clients"]:
         table.add_row(
-            f"client {client['client']}",
+            plain(f"client {client['client']}"),
             plain(client["model"]),
             f"{client['parameters']:,}",
             f"{client['samples']:,}",
-            str(client["classes"]),
+            plain(str(client["classes"])),
             size(client["upload_bytes"]),
             percent(client["accuracy"]),
         )

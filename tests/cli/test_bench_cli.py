@@ -40,6 +40,23 @@ def test_run_report_and_cost(tmp_path):
     assert "FedKT" in bench("cost", *size, "--out", tmp_path)
 
 
+def test_packed_cells_are_finished_and_make_the_same_report(tmp_path):
+    words = (*TINY, "--partitions", "iid", "--methods", "local,feddf", "--out", tmp_path)
+    bench("one-round", *words)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "report").glob("*.[mc]*")}
+    rows = json.loads((tmp_path / "report" / "report.json").read_text())["one_round"][0]["rows"]
+    assert "cells.jsonl has 2 cells." in " ".join(bench("pack", tmp_path).split())
+    assert not list(tmp_path.glob("cells/*.json")) and len((tmp_path / "cells.jsonl").read_text().splitlines()) == 2
+    assert bench("one-round", *words, "--dry-run").strip() == "Nothing is left to compute."
+    bench("report", tmp_path)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "report").glob("*.[mc]*")} == before
+    page = (tmp_path / "report.html").read_text()
+    for row in rows:
+        (file,) = row["cells"]["iid"]["files"]
+        assert page.count(f'id="cell-{Path(file).stem}"') == 1
+        assert f'href="cells.jsonl#{Path(file).stem}"' in page
+
+
 def test_cost_knows_what_was_measured_on_data_of_yours(tmp_path):
     digits, mine = load("digits"), tmp_path / "mine.npz"
     arrays = {"train_x": digits.train.x, "train_y": digits.train.y, "test_x": digits.test.x, "test_y": digits.test.y}

@@ -83,7 +83,7 @@ def test_task_new_refuses(fedol: Any, here: Path, options: list[str], words: str
 @pytest.fixture
 def task(fedol: Any, here: Path) -> Task:
     assert fedol("task", "new", "t", "--public", "public.npz", "--classes", "ant,bee")[0] == 0
-    return Task.of(IMAGES, ["ant", "bee"], "t")
+    return TaskFolder.open("t").task
 
 
 def test_inspect(fedol: Any, task: Task) -> None:
@@ -210,7 +210,7 @@ def hostile(fedol: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     monkeypatch.setenv("COLUMNS", "300")
     options = ["--public", "public.npz", "--classes", f"ant{HOSTILE},bee{HOSTILE}", "--name", HOSTILE]
     assert fedol("task", "new", "t", *options)[0] == 0
-    task = Task.of(IMAGES, [f"ant{HOSTILE}", f"bee{HOSTILE}"], HOSTILE)
+    task = TaskFolder.open("t").task
     promised = Guarantee(1.0, 0.0, HOSTILE)
     knowledge = dataclasses.replace(
         Knowledge.from_probabilities(np.full((12, 2), 0.5), task, "alice"), privacy=promised
@@ -241,14 +241,15 @@ def test_distill_shows_names_and_paths_as_they_are(fedol: Any, hostile: Task, ou
 
 def test_serve_and_watch_show_an_inbox_as_it_is(fedol: Any, hostile: Task) -> None:
     Path("inbox").mkdir()
+    shown = r"[b]:bomb:\x1b]0;gotcha\x07.fedol"
     for place, name in (
         ("a[bold]:bomb:.fedol", "a.fedol"),
         ("b[bold]:bomb:.fedol", "[b]:bomb:\x1b]0;gotcha\x07.fedol"),
     ):
         Path(place).rename(Path("inbox", name))
     served = fedol("serve", "t", "--inbox", "inbox", "--out", "runs[/b]", "--quorum", 1, *TINY)
-    told(served, "refused: [b]:bomb:]0;gotcha.fedol: it was made for", "Run folder: runs[/b] (")
-    told(fedol("deploy", "watch", "runs[/b]", "--once"), "refused: [b]:bomb:]0;gotcha.fedol: it was made for")
+    told(served, f"refused: {shown}: it was made for", "Run folder: runs[/b] (")
+    told(fedol("deploy", "watch", "runs[/b]", "--once"), f"refused: {shown}: it was made for")
     terminal = io.StringIO()
     roster = Roster.read(Path("runs[/b]/roster.json"), 0.0).refuse("c.fedol", HOSTILE)
     with RosterView(Console(file=terminal, force_terminal=True, width=300), hostile, 3) as view:

@@ -101,6 +101,43 @@ def test_dataset_fingerprint_covers_every_part():
     assert make(name="another name").fingerprint == make().fingerprint
 
 
+@pytest.mark.parametrize(
+    ("groups", "kept"),
+    [
+        ([10, 9, 2, 10, 9, 2], np.int64),
+        (np.array([1, 1, 1, 2, 2, 2], np.uint8), np.int64),
+        (["b", "a", "c", "b", "a", "long name"], "<U9"),
+        (np.array(["b", "a", "c", "b", "a", "d"], object), "<U1"),  # as a column of a data frame comes
+        (np.array(["b", "a", "c", "b", "a", "d"], "<U30"), "<U1"),
+    ],
+)
+def test_groups_stay_beside_their_images(groups, kept):
+    train = make(groups=groups).train
+    assert train.groups.dtype == kept and train.groups.tolist() == list(groups)
+    assert train.take(np.array([4, 0])).groups.tolist() == [groups[4], groups[0]]
+    assert make().train.groups is None and make().train.take(np.array([4, 0])).groups is None
+
+
+def test_groups_count_in_the_fingerprint_and_their_type_does_not():
+    names = ["a", "b", "a", "b", "a", "b"]
+    prints = [make(groups=groups).fingerprint for groups in (None, names, names[::-1], np.array(names, "<U30"))]
+    assert len(set(prints)) == 3 and prints[1] == prints[3]
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [
+        (["a"] * 5, "mine: groups must be 6 names or integers, one per image"),
+        ([0.5] * 6, "6 names or integers"),
+        (np.array(["a", None] * 3, object), "6 names or integers"),
+        (["a", "b", "", "a", "b", "a"], "groups has no name at 2; name the site"),
+    ],
+)
+def test_bad_groups_are_refused(groups, says):
+    with pytest.raises(InputError, match=says):
+        make(name="mine", groups=groups)
+
+
 def test_take_keeps_the_order_asked_for():
     data = Images(X[:, None], Y).take(np.array([4, 0]))
     assert len(data) == 2 and np.array_equal(data.x[:, 0], X[[4, 0]]) and data.y.tolist() == [1, 0]

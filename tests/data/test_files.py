@@ -97,7 +97,9 @@ def test_npz_by_name_and_by_path(tmp_path):
     assert data.name == "mine" and data.shape == (3, 5, 5) and data.classes == ("cat", "dog")
     assert load("npz", path).fingerprint == load("npz", str(path)).fingerprint == data.fingerprint
     np.savez(path, **ARRAYS)
-    assert load(str(path)).classes == ("0", "1")
+    assert load(str(path)).classes == ("0", "1") and load(str(path)).train.groups is None
+    np.savez(path, **ARRAYS, groups=np.array(["north", "south"] * 4))
+    assert load(str(path)).train.groups.tolist() == ["north", "south"] * 4
 
 
 def test_broken_npz_files_are_refused(tmp_path):

@@ -12,6 +12,7 @@ from fedol.data import load
 from fedol.errors import InputError
 from fedol.experiments.cells import ONE_ROUND, Cell
 from fedol.experiments.spec import Spec
+from fedol.experiments.store import BenchFolder
 from fedol.experiments.work import client_work
 from fedol.federation.scenario import Scenario
 from fedol.methods import CEILING, ENSEMBLE
@@ -81,10 +82,10 @@ def test_the_preset_best_is_the_one_whose_results_are_published():
     """Every setting of it: its twelve runs have the names of its cells."""
     best = configure("best")
     assert best.method == "pooled"
+    published = BenchFolder(RESULTS / "best")
     for partition in Spec.from_json({"kind": "one-round", "preset": "best"}).partitions:
         for seed in (3, 4, 5):
-            published = Cell.of("pooled", replace(best, partition=partition, seed=seed)).hash
-            assert (RESULTS / "best" / "cells" / f"{published}.json").exists(), (partition, seed)
+            assert published.finished(Cell.of("pooled", replace(best, partition=partition, seed=seed)))
 
 
 def test_settings_that_were_added_later_change_no_earlier_hash():

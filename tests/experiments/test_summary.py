@@ -53,6 +53,13 @@ def test_rows_and_tables_that_differ_do_not_look_the_same():
     assert titles == {"50 epochs", "learning rate 0.003", "batches of 128"}
 
 
+def test_partitions_of_others_come_after_the_papers():
+    names = ["growing:x@123456789abc", "classes:20", "sites", "dirichlet:0.05", "iid", "dirichlet:1"]
+    (table,) = summary.tables([result("feddf", 0.1, partition=name, server_epochs=50) for name in names])
+    ours = ["iid", "dirichlet:1", "dirichlet:0.05", "classes:20"]
+    assert table["partitions"] == [*ours, "sites", "growing:x@123456789abc"]
+
+
 def sheet(cells):
     (table,) = summary.tables(cells)
     return one_round(table, 1)

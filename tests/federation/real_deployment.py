@@ -18,7 +18,7 @@ import pytest
 from small_federation import ROOT, Federation
 
 from fedol.data import load, split
-from fedol.federation.deploy.folder import new_deployment
+from fedol.federation.deploy.folder import behind_proxy, new_deployment
 
 PATIENCE = 300.0  # seconds after which something that should have happened has not
 SETTINGS = "server-model='mlp' iterations=2 epochs=3 batch-size=16 device='cpu'"
@@ -30,6 +30,19 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def free_ports() -> tuple[int, int]:
+    """One for nodes, and the SuperLink's own behind a proxy there."""
+    while True:
+        port = free_port()
+        if not listens("127.0.0.1", behind_proxy(port)):
+            return port, behind_proxy(port)
+
+
+def listens(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((host, port)) == 0
+
+
 def until(done: Callable[[], Any], what: str) -> Any:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
@@ -39,13 +52,11 @@ def until(done: Callable[[], Any], what: str) -> Any:
     raise AssertionError(f"waited in vain for {what}")
 
 
-def whole_nginx(site: Path, folder: Path, more: dict[str, str] | None = None) -> Path:
+def whole_nginx(folder: Path) -> Path:
     """nginx's main file around the one that ``fedol deploy new`` wrote; all that nginx writes stays in ``folder``."""
-    text = site.read_text()
-    for old, new in {"/srv/fedol": str(folder), **(more or {})}.items():
-        assert old in text
-        text = text.replace(old, new)
-    site.write_text(text)
+    site = folder / "server" / "nginx.conf"
+    assert "/srv/fedol" in site.read_text()
+    site.write_text(site.read_text().replace("/srv/fedol", str(folder)))
     places = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     own = "".join(f"{place}_temp_path {folder}/nginx-{place}; " for place in places)
     whole = folder / "whole.conf"
@@ -65,10 +76,11 @@ def tool(*names: str) -> str:
 class Deployment:
     """The folder, and the processes that were started from it."""
 
-    def __init__(self, folder: Path, federation: Federation, clients: int = 3) -> None:
-        self.folder, self.federation, self.port = folder / "deployment", federation, free_port()
-        self.behind = self.port  # the SuperLink's own port, where a proxy has the other
-        self.names = new_deployment(self.folder, clients, "localhost", self.port)
+    def __init__(self, folder: Path, federation: Federation, clients: int = 3, host: str = "localhost") -> None:
+        self.folder, self.federation, self.host = folder / "deployment", federation, host
+        self.port, behind = free_ports()
+        self.control = self.port if host == "localhost" else behind  # where the SuperLink listens
+        self.names = new_deployment(self.folder, clients, host, self.port)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         for place in ("server", *self.names):
             shutil.copytree(federation.task_dir, self.folder / place / "task")
@@ -94,8 +106,8 @@ class Deployment:
     def environment(self, **more: str) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         training = "epochs=2 batch-size=32 device='cpu'"
-        ours = {"PATH": path, "PYTHONPATH": str(ROOT), "FEDOL_BIND": "127.0.0.1", "FEDOL_PORT": str(self.behind)}
-        ours |= {"FEDOL_MODEL": "mlp", "FEDOL_TRAINING": training, "OMP_NUM_THREADS": "1"}
+        ours = {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        ours |= {"FEDOL_MODEL": "mlp", "FEDOL_TRAINING": training}
         return {**os.environ, **ours, **more}
 
     def start(self, name: str, command: list[str | Path], **more: str) -> subprocess.Popen[bytes]:
@@ -122,18 +134,12 @@ class Deployment:
 
     def superlink(self) -> None:
         self.start("superlink", [self.folder / "server" / "superlink.sh"])
-        until(lambda: self.listens(self.behind), "the SuperLink")
+        until(lambda: listens("127.0.0.1", self.control), "the SuperLink")
 
     def nginx(self, program: str) -> None:
-        """The proxy in front, from the file that is there for it; before the SuperLink is started."""
-        self.behind = free_port()
-        whole = whole_nginx(self.folder / "server" / "nginx.conf", self.folder, {"19092": str(self.behind)})
-        self.start("nginx", [program, "-c", whole, "-g", "daemon off;"])
-        until(lambda: self.listens(self.port), "nginx")
-
-    def listens(self, port: int) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", port)) == 0
+        """The proxy in front, from the file that is there for it."""
+        self.start("nginx", [program, "-c", whole_nginx(self.folder), "-g", "daemon off;"])
+        until(lambda: listens(self.host, self.port), "nginx")
 
     def register(self) -> None:
         done = self.call("register.sh")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from fedol import Knowledge, Task
+from fedol.container import Container
 from fedol.data import load, split
 from fedol.federation.taskfolder import TaskFolder
 
 ROOT = Path(__file__).resolve().parents[2]
+HALF = "\ud800"  # half of a surrogate pair: JSON can say it, no encoding can
 SMALL = ["--model", "mlp", "--iterations", "2", "--epochs", "3", "--batch-size", "16", "--device", "cpu"]
 
 
@@ -46,3 +50,21 @@ class Federation:
         for name in names:
             (path / f"{name}.fedol").write_bytes(self.file(name).read_bytes())
         return path
+
+
+def hostile(federation: Federation) -> dict[str, bytes]:
+    """Files whose headers say what cannot be written down, or more than anybody wants to read."""
+    good = Container.unpack(federation.file("alice").read_bytes())
+    task = good.header["task"]
+    changes: dict[str, dict[str, Any]] = {
+        "schema": {"schema": HALF},
+        "codec": {"codec": f"{HALF}\x1b[2J"},
+        "task": {"task": {**task, "id": HALF * 500}},
+        "client": {"client": HALF},
+        "signature": {"signature": HALF},
+        "privacy": {"client": "eve", "privacy": {"epsilon": 1.0, "delta": 0.0, "covers": f"{HALF}\x1b[2J\n<b>"}},
+    }
+    files = {name: Container({**good.header, **change}, good.body).pack() for name, change in changes.items()}
+    inner = json.dumps({**good.header, "schema": "here"}).replace("here", HALF)  # unescaped, in the entry's own text
+    head = json.dumps({"__metadata__": {"fedol": inner}, "body": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})
+    return {**files, "raw": len(head).to_bytes(8, "little") + head.encode()}

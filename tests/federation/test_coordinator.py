@@ -43,14 +43,16 @@ def test_collect_train_report(federation: Federation, tmp_path: Path) -> None:
     card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
     for words in (
         "mlp",
-        "alice",
-        "bad.fedol",
+        "3 clients sent one file each",
+        "1 other file was refused",
         "digits",
         summary["versions"]["torch"],
         "Accuracy on 359",
         "too few to tell",
     ):
         assert words in card
+    for name in ("alice", "bob", "carol", "bad.fedol"):  # the card goes with the model: it names nobody
+        assert name not in card
     assert fedol.load(tmp_path / "run").predict(federation.public).shape == (80,)
     assert not (tmp_path / "run" / "epoch.safetensors").exists()
     assert coordinator(federation, tmp_path / "run", epochs=20).run() == summary  # a finished run is read back
@@ -72,7 +74,7 @@ def test_the_card_says_what_a_method_heeds(
     run.collect([federation.file("alice"), federation.file("bob")])
     run.run()
     card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
-    assert f"`{method}`: {training}" in card
+    assert f"{method}: {training}" in card
     assert labels in card if labels else "Pseudo-labels" not in card
     assert f"Defence: {DEFAULT}." in card
 
@@ -83,7 +85,7 @@ def test_the_card_says_what_the_training_was_switched_to(federation: Federation,
     run.collect([federation.file("alice"), federation.file("bob")])
     run.run()
     card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
-    assert "`pooled`: 1 epoch, batch 16, Adam 0.001, flips and crops, a cosine learning rate, cutmix, weights" in card
+    assert "pooled: 1 epoch, batch 16, Adam 0.001, flips and crops, a cosine learning rate, cutmix, weights" in card
     assert "weights averaged at 0.9, weight decay 0.1, seed" in card and "Defence: none." in card
 
 
@@ -173,6 +175,8 @@ def test_a_finished_run_is_scored_when_a_test_set_comes(federation: Federation, 
     assert before["test"] is None and 0 < after["test"]["accuracy"] <= 1
     assert after["seconds"] == before["seconds"] and (tmp_path / "run" / "model.safetensors").read_bytes() == model
     assert "Accuracy on 359" in (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    for page in ("report.html", "report-share.html"):
+        assert "on 359 test images" in (tmp_path / "run" / page).read_text()
     assert run.run() == after
     (tmp_path / "run" / "summary.json").write_text("[]")
     with pytest.raises(FedolError, match="is not the summary of a run"):

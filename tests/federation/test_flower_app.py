@@ -12,7 +12,7 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from small_federation import Federation
+from small_federation import Federation, hostile
 
 from fedol.data import load, split
 from fedol.errors import FedolError, InputError
@@ -138,6 +138,25 @@ def test_a_node_speaks_only_for_its_registered_client(
         "bob (node 101)": "the node is registered as 'bob', but its file is in the name of 'dave'",
         "carol (node 102)": r"\x1b[2Jno data",
     }
+
+
+def test_hostile_answers_are_refused_and_the_others_go_on(
+    federation: Federation, nodes: dict[int, dict[str, Any]], tmp_path: Path
+) -> None:
+    """The same bytes that a stranger can put into an inbox; none of them stops the server, nor its restart."""
+    sent = dict(enumerate(hostile(federation).values(), start=200))
+    grid = LocalGrid(app, {100: nodes[100], **{number: {} for number in sent}})
+    for number, data in sent.items():
+        values: dict[str, Any] = {"knowledge": data, "client": "\x1b[2Jeve"}
+        grid.fate[number] = lambda message, values=values: Message(pack(values), reply_to=message)
+    settings = config(federation, tmp_path / "run", deadline="3s")
+    summary = federate(grid, settings)
+    assert [client["client"] for client in summary["clients"]] == ["alice", "eve"]
+    refused = refusals(summary)
+    assert len(refused) == len(sent) - 1  # but for eve's, whose note is strange and whose file is sound
+    for name, reason in refused.items():
+        assert name.isprintable() and reason.isprintable() and 0 < len(reason) <= 300, (name, reason)
+    assert federate(LocalGrid(app, {}), settings) == summary
 
 
 def test_a_node_that_comes_back_is_asked_again(

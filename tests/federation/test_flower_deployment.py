@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import shutil
-import ssl
+import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from small_federation import Federation
 
 pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[flower]'")
 
-from real_deployment import PATIENCE, Deployment, tool, until
+from real_deployment import PATIENCE, Deployment, listens, tool, until
 
 import fedol
 from fedol.federation.deploy.folder import new_deployment
@@ -23,6 +25,7 @@ from fedol.federation.taskfolder import TaskFolder
 
 def test_three_nodes_with_tls_and_authentication(federation: Federation, tmp_path: Path) -> None:
     with Deployment(tmp_path, federation) as there:
+        began = time.time()
         there.superlink()
         there.register()
         for name in there.names:
@@ -39,6 +42,11 @@ def test_three_nodes_with_tls_and_authentication(federation: Federation, tmp_pat
         for name in there.names:
             (kept,) = (there.folder / name / "cache").glob("*.fedol")
             assert kept.read_bytes() == (out / "clients" / f"{name}.fedol").read_bytes()
+        # All that was written since, Flower's database and its copies of the uploads too, is its owner's alone.
+        written = [path for path in there.folder.rglob("*") if path.stat().st_mtime > began and path.is_file()]
+        ours = [path for path in written if path.parent != there.folder]  # the logs are this test's
+        assert there.folder / "server" / "flower" / "state.db" in ours
+        assert [path for path in ours if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
 
 
 @pytest.mark.slow
@@ -72,31 +80,64 @@ def test_strangers_are_refused_and_the_run_is_unharmed(federation: Federation, t
         assert reasons == dict.fromkeys((unknown, nameless, misled), "the node has not connected")
 
 
+THIEF = """
+from pathlib import Path
+from flwr.serverapp import ServerApp
+app = ServerApp()
+
+@app.main()
+def main(grid, context):
+    Path("{loot}").write_text(Path("{key}").read_text())
+"""
+
+
+class Stranger:
+    """Has the CA's certificate, as every client does, and an app that takes the server's key."""
+
+    def __init__(self, there: Deployment, folder: Path) -> None:
+        self.there, self.home, self.loot = there, folder, folder / "loot"
+        shutil.copytree(there.folder / "server" / "app", folder / "app")
+        settings = folder / "app" / "pyproject.toml"
+        text = settings.read_text().replace("fedol.federation.flower.server:app", "thief:app")
+        settings.write_text(text)
+        key = there.folder / "server" / "server.key"
+        (folder / "app" / "thief.py").write_text(THIEF.format(loot=self.loot, key=key))
+
+    def submits(self, address: str) -> str:
+        """What ``flwr run`` says to it."""
+        certificate = self.there.folder / self.there.names[0] / "ca.crt"
+        connection = f'[superlink.theirs]\naddress = "{address}"\nroot-certificates = "{certificate}"\n'
+        (self.home / "config.toml").write_text(f'[superlink]\ndefault = "theirs"\n{connection}')
+        environment = self.there.environment(FLWR_HOME=str(self.home), FLWR_TELEMETRY_ENABLED="0")
+        command = ["flwr", "run", self.home / "app", "theirs"]
+        done = subprocess.run(command, env=environment, stdout=-1, stderr=-2, text=True, timeout=PATIENCE)
+        return done.stdout
+
+
 @pytest.mark.slow
-def test_behind_nginx_nodes_come_in_and_nobody_else(federation: Federation, tmp_path: Path) -> None:
-    """The open control port, closed as docs/deploy.md says: nodes take part in a run, but nobody submits one."""
-    with Deployment(tmp_path, federation, clients=2) as there:
-        there.nginx(tool("nginx"))
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has 127.0.0.2 without being asked")
+def test_nodes_come_in_from_outside_and_nobody_else(federation: Federation, tmp_path: Path) -> None:
+    """The folder as it is written. 127.0.0.2 is the server's address for others, 127.0.0.1 what it has for itself."""
+    with Deployment(tmp_path, federation, clients=2, host="127.0.0.2") as there:
+        stranger = Stranger(there, tmp_path / "stranger")
         there.superlink()
+        assert listens("127.0.0.1", there.control)
+        for port in (there.port, there.control):  # without nginx nobody is let in
+            assert not listens("127.0.0.2", port)
+            assert "Successfully started run" not in stranger.submits(f"127.0.0.2:{port}")
+        there.nginx(tool("nginx"))
         there.register()
         for name in there.names:
             there.node(name)
-        outside = there.call("run.sh", "--run-config", there.config("stolen", ""), FEDOL_PORT=str(there.port))
-        assert "403" in outside and "Successfully started run" not in outside, outside
-        trusted = ssl.create_default_context(cafile=there.folder / there.names[0] / "ca.crt")
-        for path in (
-            "control/list-runs",
-            "runtime/acquire-task",
-            "fleet/../control/start-run",
-            "fleet/%2e%2e/control/x",
-        ):
-            asked = http.client.HTTPSConnection("localhost", there.port, context=trusted)
-            asked.request("POST", f"/v1/{path}")
-            assert asked.getresponse().status == 403, path
+        said = stranger.submits(f"127.0.0.2:{there.port}")
+        assert "403" in said and "Successfully started run" not in said, said
         printed = there.run("run", "deadline='200s'")
         summary = json.loads((there.folder / "server" / "run" / "summary.json").read_text())
         assert [client["client"] for client in summary["clients"]] == there.names, printed
-        assert not (there.folder / "server" / "stolen").exists()
+        assert not stranger.loot.exists()
+        # What that would have cost, and what an account on the server itself still can do.
+        assert "Successfully started run" in stranger.submits(f"127.0.0.1:{there.control}")
+        until(stranger.loot.exists, "the thief's app to run as the server's user")
 
 
 def kept(there: Deployment, name: str) -> list[tuple[str, int]]:

@@ -13,7 +13,7 @@ import pytest
 from small_federation import ROOT, fedol
 
 from fedol import run
-from fedol.data import load
+from fedol.data import PARTITIONS, Iid, load
 from fedol.errors import InputError
 
 pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[flower]'")
@@ -34,11 +34,14 @@ def test_the_same_server_as_in_process(finished: Path, tiny: dict[str, Any], tmp
         assert ours[key] == theirs[key]
 
 
-def test_what_it_refuses(tiny: dict[str, Any], tmp_path: Path) -> None:
+def test_what_it_refuses(tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="CPU share above 0"):
         on_ray(cpus=0)
     with pytest.raises(InputError, match="cannot travel to other processes"):
         run(dataset=load("digits"), out=tmp_path / "run", engine=on_ray(), **tiny)
+    monkeypatch.setitem(PARTITIONS, "mine", type("Mine", (Iid,), {"name": "mine", "__module__": "mine"}))
+    with pytest.raises(InputError, match="partition of yours is not known in other processes; train in this one"):
+        run(out=tmp_path / "other", engine=on_ray(), **{**tiny, "partition": "mine"})
     wrong = fedol("run", "--engine", "flowr")
     assert wrong.returncode == 2 and "did you mean 'flower'" in wrong.stderr
 

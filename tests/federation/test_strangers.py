@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_federation import SMALL, Federation, fedol
+from small_federation import HALF, SMALL, Federation, fedol, hostile
 
 from fedol import Knowledge
 from fedol.container import Container
@@ -21,31 +21,12 @@ from fedol.federation.inbox import UNSEEN, Inbox
 from fedol.federation.roster import MOST_REFUSED, Roster
 from fedol.federation.settings import ServerConfig
 from fedol.federation.taskfolder import TaskFolder
-
-HALF = "\ud800"  # half of a surrogate pair: JSON can say it, no encoding can
+from fedol.files import write_atomically
 
 
 def server(federation: Federation, out: Path) -> Coordinator:
     config = ServerConfig(federation.task.id, server_model="mlp", iterations=1, epochs=1, batch_size=16, device="cpu")
     return Coordinator(TaskFolder.open(federation.task_dir), config, out)
-
-
-def hostile(federation: Federation) -> dict[str, bytes]:
-    """Files whose headers say what cannot be written down."""
-    good = Container.unpack(federation.file("alice").read_bytes())
-    task = good.header["task"]
-    changes: dict[str, dict[str, Any]] = {
-        "schema": {"schema": HALF},
-        "codec": {"codec": f"{HALF}\x1b[2J"},
-        "task": {"task": {**task, "id": HALF * 500}},
-        "client": {"client": HALF},
-        "signature": {"signature": HALF},
-        "privacy": {"client": "eve", "privacy": {"epsilon": 1.0, "delta": 0.0, "covers": f"{HALF}\x1b[2J\n<b>"}},
-    }
-    files = {name: Container({**good.header, **change}, good.body).pack() for name, change in changes.items()}
-    inner = json.dumps({**good.header, "schema": "here"}).replace("here", HALF)  # unescaped, in the entry's own text
-    head = json.dumps({"__metadata__": {"fedol": inner}, "body": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})
-    return {**files, "raw": len(head).to_bytes(8, "little") + head.encode()}
 
 
 def fill(inbox: Path, files: dict[str, bytes]) -> None:
@@ -121,6 +102,47 @@ def test_junk_costs_one_roster(federation: Federation, tmp_path: Path, monkeypat
     assert list(roster.clients) == ["bob"] and len(written) == 2  # after the look, and when it closes
     assert len(roster.refused) == MOST_REFUSED and roster.unnamed == MOST_REFUSED
     assert run.run()["refused"][-1]["file"] == f"{MOST_REFUSED} more"
+
+
+def test_a_thousand_junk_files_write_little(
+    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """12 kB each, all of them in a header that says so much that the reason could be as long; it was 6 GB."""
+    inbox, written = federation.inbox(tmp_path / "inbox", "dave"), []
+    good = Container.unpack(federation.file("alice").read_bytes())
+    long = {**good.header, "schema": "s" * 3000, "client": "c" * 3000, "codec": "q" * 3000, "signature": "f" * 3000}
+    fill(inbox, {f"{number:04d}" + "n" * 200: Container(long, b"").pack() for number in range(1000)})
+    real = write_atomically
+
+    def counted(path: Path, data: bytes) -> None:
+        written.append(len(data))
+        real(path, data)
+
+    for module in ("fedol.files", "fedol.federation.roster"):
+        monkeypatch.setattr(f"{module}.write_atomically", counted)
+    run = server(federation, tmp_path / "run")
+    roster = run.watch(Inbox(inbox), 1, 60.0)
+    assert list(roster.clients) == ["dave"] and sum(written) < 500_000, f"{sum(written):,} bytes were written"
+
+
+def test_a_restart_counts_each_refused_file_once(federation: Federation, tmp_path: Path) -> None:
+    inbox, out = federation.inbox(tmp_path / "inbox", "alice"), tmp_path / "run"
+    fill(inbox, {f"junk{number}": b"\0" * 50 for number in range(MOST_REFUSED + 7)})
+
+    class Killed(Exception):
+        pass
+
+    def killed(roster: Roster, arriving: dict[str, str]) -> None:
+        assert roster.unnamed == 7
+        raise Killed
+
+    for _ in range(2):
+        with pytest.raises(Killed):
+            server(federation, out).watch(Inbox(inbox), 2, 60.0, killed)
+    federation.inbox(inbox, "bob")
+    server(federation, out).watch(Inbox(inbox), 2, 60.0)
+    again = server(federation, out)  # a closed one looks at no file any more, and forgets none
+    assert again.roster.closed == "quorum" and again.roster.unnamed == 7
 
 
 def test_a_flood_does_not_delay_the_start(

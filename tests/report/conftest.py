@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import fedol
 
@@ -45,3 +46,31 @@ def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rho": 0.4,
     }
     return fedol.run(out=out, device="cpu", server_model="cnn", rho_step=0.2, **settings).out
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory, looked_at: Path) -> Path:
+    """A federation by files: what the simulated clients sent, a constant answer, a copy, and a file that is none."""
+    from fedol.data import load, split
+    from fedol.federation.coordinator import Coordinator
+    from fedol.federation.settings import ServerConfig
+    from fedol.federation.taskfolder import TaskFolder
+    from fedol.knowledge import Knowledge
+
+    folder = tmp_path_factory.mktemp("served")
+    data = split(load("digits"), 100, 0)
+    task = fedol.Task.of(data.public, data.classes, name="digits <b>shared</b>")
+    names = ("alice", "bob", "carol", "dave", "eve", "trent")
+    files = []
+    honest = [Knowledge.load(path).probabilities() for path in sorted((looked_at / "clients").glob("*.fedol"))]
+    constant = torch.eye(10)[3].expand(100, 10)
+    for name, probs in zip(names, [*honest, constant, honest[0]], strict=True):
+        files.append(folder / f"{name}.fedol")
+        Knowledge.from_probabilities(probs, task, name).save(files[-1])
+    files.append(folder / "mallory.fedol")
+    shutil.copy(looked_at / "summary.json", files[-1])
+    settings = ServerConfig(task.id, "mlp", iterations=2, epochs=2, batch_size=32, device="cpu")
+    coordinator = Coordinator(TaskFolder.create(folder / "task", task, data.public), settings, folder / "run")
+    coordinator.collect(files)
+    coordinator.run(test=data.test)
+    return folder / "run"

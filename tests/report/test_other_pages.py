@@ -1,11 +1,9 @@
 """The pages of benchmarks and of federations by files, in a real browser."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from test_run_page import choose, opened, violations, visible
 
 from fedol.errors import FedolError
@@ -26,7 +24,6 @@ SHARED = {
     "epochs": 50,
 }
 PARTITIONS = ("dirichlet:0.05", "classes:20")
-NAMES = ("alice", "bob", "carol", "dave", "eve", "trent")
 REACHED = {"feddf": [0.31, 0.33], "fedet": [0.29, 0.30], "fedol": [0.40, 0.43]}
 
 
@@ -158,34 +155,6 @@ def test_a_large_benchmarks_page_is_small(tmp_path: Path) -> None:
     assert html.count('<a href="cells/') - MOST_RUNS == 20
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, looked_at: Path) -> Path:
-    """A federation by files: what the simulated clients sent, a constant answer, a copy, and a file that is none."""
-    import fedol
-    from fedol.data import load, split
-    from fedol.federation.coordinator import Coordinator
-    from fedol.federation.settings import ServerConfig
-    from fedol.federation.taskfolder import TaskFolder
-    from fedol.knowledge import Knowledge
-
-    folder = tmp_path_factory.mktemp("served")
-    data = split(load("digits"), 100, 0)
-    task = fedol.Task.of(data.public, data.classes, name="digits <b>shared</b>")
-    files = []
-    honest = [Knowledge.load(path).probabilities() for path in sorted((looked_at / "clients").glob("*.fedol"))]
-    constant = torch.eye(10)[3].expand(100, 10)
-    for name, probs in zip(NAMES, [*honest, constant, honest[0]], strict=True):
-        files.append(folder / f"{name}.fedol")
-        Knowledge.from_probabilities(probs, task, name).save(files[-1])
-    files.append(folder / "mallory.fedol")
-    shutil.copy(looked_at / "summary.json", files[-1])
-    settings = ServerConfig(task.id, "mlp", iterations=2, epochs=2, batch_size=32, device="cpu")
-    coordinator = Coordinator(TaskFolder.create(folder / "task", task, data.public), settings, folder / "run")
-    coordinator.collect(files)
-    coordinator.run(test=data.test)
-    return folder / "run"
-
-
 @pytest.mark.parametrize(("theme", "width"), [("light", 1120), ("dark", 390)])
 def test_a_federations_page(browser: Any, served: Path, theme: str, width: int) -> None:
     opened(browser, served / "report.html", theme, width)
@@ -200,8 +169,9 @@ def test_a_federations_page(browser: Any, served: Path, theme: str, width: int) 
     assert "mallory.fedol was refused: " + summary["refused"][0]["reason"] in told
     assert len(visible(browser)) == 100
     assert not browser.find_elements("name", "wrong")  # nobody knows the public images' labels
-    for name in NAMES:
-        assert name in browser.find_element("id", "clients").text
+    assert "For the coordinator." in words
+    for client in summary["clients"]:
+        assert client["client"] in browser.find_element("id", "clients").text
 
 
 def test_suspicious_clients_with_the_evidence(browser: Any, served: Path) -> None:

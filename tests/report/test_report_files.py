@@ -125,7 +125,7 @@ def test_without_the_images_no_link_leads_to_them(looked_at: Path, tmp_path: Pat
             b'{"config": {}, "clients": [], "server": null, "history": []}',
             r"copy is damaged \(\w+: .*\)",
         ),
-        ("data.json", b'{"classes": 3}', r"copy is damaged \(KeyError: 'samples_per_client_and_class'\)"),
+        ("data.json", b'{"classes": ["a"]}', r"copy is damaged \(KeyError: 'samples_per_client_and_class'\)"),
         ("data.json", b"{", r"data\.json cannot be read \(.*\); remove it to leave its part out\."),
         ("evidence.json", b"{}", r"copy is damaged \(KeyError: 'iterations'\)"),
         ("metrics.jsonl", b"nonsense\n", r"metrics\.jsonl is damaged \(JSONDecodeError: .*\); remove it"),

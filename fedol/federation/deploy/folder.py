@@ -8,7 +8,7 @@ from string import Template
 
 from fedol.errors import FedolError, InputError
 from fedol.federation.deploy.certificates import Authority, write_certificate, write_client_key, write_key
-from fedol.files import write_atomically
+from fedol.files import private_folder, write_atomically
 
 SERVER = {
     "superlink.sh": "superlink.sh",
@@ -20,6 +20,7 @@ SERVER = {
     "superlink.service": "fedol-superlink.service",
 }
 CLIENT = {"supernode.sh": "supernode.sh", "supernode.service": "fedol-supernode.service"}
+THIS_MACHINE = ("localhost", "127.0.0.1")  # a server that only nodes of its own machine reach
 
 
 class Filled(Template):
@@ -37,9 +38,15 @@ def new_deployment(folder: Path, clients: int, host: str, port: int) -> list[str
         raise InputError(f"A deployment has 1 to 1000 clients, not {clients}.")
     names = [f"client-{number}" for number in range(1, clients + 1)]
     hosts = list(dict.fromkeys([host, "localhost", "127.0.0.1", "superlink"]))  # the last: in Compose
-    values = {"HOST": host, "PORT": str(port), "COUNT": str(clients), "NAMES": " ".join(names)}
+    behind = behind_proxy(port)
+    control = port if host in THIS_MACHINE else behind  # where all nodes are here, nothing needs to be in front
+    ports = {"PORT": str(port), "BEHIND": str(behind), "CONTROL": str(control)}
+    values = {"HOST": host, **ports, "COUNT": str(clients), "NAMES": " ".join(names)}
     authority = Authority.new("FedOL federation")
     key, certificate = authority.server(hosts)
+    for place in ("", "authority", "server", *names):
+        private_folder(folder / place)
+        _write(folder / place / ".gitignore", "gitignore", values)
     write_key(folder / "authority" / "ca.key", authority.key)
     write_key(folder / "server" / "server.key", key)
     write_certificate(folder / "server" / "server.crt", certificate)
@@ -56,6 +63,11 @@ def new_deployment(folder: Path, clients: int, host: str, port: int) -> list[str
     _write(folder / "Dockerfile", "Dockerfile", values)
     _write(folder / "README.md", "README.md", values)
     return names
+
+
+def behind_proxy(port: int) -> int:
+    """Where the SuperLink listens, on its own machine only, when a proxy has the port that nodes know."""
+    return port + 10_000 if port + 10_000 <= 65_535 else port - 10_000
 
 
 def _text(template: str, values: dict[str, str]) -> str:

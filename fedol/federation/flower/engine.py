@@ -18,6 +18,7 @@ from contextvars import copy_context
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from fedol.data.partitions import parse
 from fedol.errors import FedolError, InputError, cause
 from fedol.federation.engine import Engine
 from fedol.federation.flower import check_installed
@@ -44,6 +45,8 @@ def on_ray(cpus: float = 1.0, gpus: float = 0.0) -> Engine:
         here = scheme.scenario
         if here.config.dataset == here.dataset.identity:
             raise InputError("A dataset made in Python cannot travel to other processes; save it as an .npz file.")
+        if not type(parse(here.config.partition)).__module__.startswith("fedol."):
+            raise InputError("A partition of yours is not known in other processes; train in this one.")
         return _simulate(_job(scheme, clients), clients, folder, cpus, gpus) if clients else []
 
     return engine

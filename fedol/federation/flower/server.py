@@ -4,6 +4,8 @@ The run config says what the options of ``fedol serve`` say: task, out, force, s
 test, width, method, iterations, tau, rho, rho-step, defence, epochs, batch-size, lr, augment, schedule, patch, average,
 weight-decay, seed, device. Empty, or a quorum of 0: none. And ``clients``: the names of those that are expected, so
 that one that never connects is missed by name.
+
+``server-model`` may be code (``my.py:Net``): whoever may submit a run decides what the server runs anyway.
 """
 
 from __future__ import annotations

@@ -12,10 +12,11 @@ const element = (name, attributes, ...children) => {
   return made;
 };
 
-// What the server was taught about an image: the last pseudo-label, or its target's class where there is none.
+// What the server was taught about an image: the last pseudo-label, or its target's class where there is none. On a
+// page to pass on, which does not say: what it answers now.
 const label = (sample) => {
   const last = sample.labels.at(-1);
-  return last === undefined || last < 0 ? (sample.taught ?? sample.mixture)[0] : last; // earlier runs do not say
+  return last === undefined || last < 0 ? (sample.taught ?? sample.mixture ?? sample.server)[0] : last; // as far as known
 };
 const gated = evidence.gated; // Algorithm 1 was voted: a client counts where it is sure
 const mayVote = (vote) => vote[4] <= evidence.iterations;
@@ -24,6 +25,7 @@ const facts = evidence.samples.map((sample) => ({
   disagree: new Set(sample.votes.filter(mayVote).map((vote) => vote[0])).size > 1,
   changed: new Set(sample.labels.filter((c) => c >= 0)).size > 1,
   wrong: sample.truth !== null && label(sample) !== sample.truth,
+  against: sample.own !== undefined && sample.own[0] !== label(sample), // on a page to pass on: its reader's answer
 }));
 
 const style = document.createElement("style");
@@ -38,7 +40,7 @@ const thumb = (position) => {
 
 const tiles = evidence.samples.map((sample, position) => {
   const fact = facts[position], mark = fact.wrong ? "wrong" : fact.disagree ? "disagree" : "";
-  const words = `Image ${sample.index}, label ${named(fact.label)}` + (fact.wrong ? `, truth ${named(sample.truth)}` : "");
+  const words = `Image ${sample.index}, ${evidence.clients.length ? "label" : "server:"} ${named(fact.label)}` + (fact.wrong ? `, truth ${named(sample.truth)}` : "");
   const tile = element("button", { type: "button", class: `tile ${mark}`, "aria-label": words, title: words, "aria-pressed": "false" },
     thumb(position), element("span", { class: "name", "aria-hidden": "true" }, named(fact.label)));
   tile.addEventListener("click", () => show(position));
@@ -48,17 +50,17 @@ grid.append(...tiles);
 
 function filter() {
   const wanted = Object.fromEntries(new FormData(form));
-  form.elements.stance.disabled = wanted.client === "";
+  if (form.elements.stance) form.elements.stance.disabled = wanted.client === "";
   let count = 0;
   tiles.forEach((tile, position) => {
     const fact = facts[position];
     let visible = wanted.class === "" || fact.label === Number(wanted.class);
-    if (wanted.client !== "") {
+    if (wanted.client) {
       const vote = evidence.samples[position].votes[Number(wanted.client)];
       const stance = form.elements.stance.value;
       visible &&= stance === "votes" ? mayVote(vote) : stance === "with" ? vote[0] === fact.label : vote[0] !== fact.label;
     }
-    for (const name of ["disagree", "changed", "wrong"]) if (wanted[name]) visible &&= fact[name];
+    for (const name of ["disagree", "changed", "wrong", "against"]) if (wanted[name]) visible &&= fact[name];
     tile.hidden = !visible;
     count += visible;
   });
@@ -87,10 +89,11 @@ function show(position) {
   tiles.forEach((tile, other) => tile.setAttribute("aria-pressed", other === position));
   const said = element("dl", {});
   const line = (word, value) => said.append(element("dt", {}, word), element("dd", {}, value));
-  line("label", named(facts[position].label));
+  if (sample.mixture) line("label", named(facts[position].label));
   if (sample.truth !== null) line("truth", named(sample.truth));
+  if (sample.own) line("you", `${named(sample.own[0])}, ${share(sample.own[1])}`);
   if (sample.taught) line("the server's target", `${named(sample.taught[0])}, ${share(sample.taught[1])}`);
-  line("clients mixed", `${named(sample.mixture[0])}, ${share(sample.mixture[1])}`);
+  if (sample.mixture) line("clients mixed", `${named(sample.mixture[0])}, ${share(sample.mixture[1])}`);
   line("server, trained", `${named(sample.server[0])}, ${share(sample.server[1])}`);
   const head = element("div", { class: "chosen" }, thumb(position), said);
   const parts = [element("h3", {}, `Image ${sample.index}`), head];
@@ -103,6 +106,7 @@ function show(position) {
     });
     parts.push(element("h4", {}, "Pseudo-label, iteration by iteration"), steps);
   }
+  if (!sample.votes.length) return detail.replaceChildren(...parts);
   const body = element("tbody", {}), heaviest = Math.max(1, ...sample.votes.map((vote) => vote[2]));
   sample.votes.map((vote, k) => [k, ...vote]).sort((a, b) => b[3] - a[3]).forEach(([k, c, sure, weight, trust, since]) => {
     const bar = element("span", { class: "track", "aria-hidden": "true" }, element("span", { class: "bar", style: `width:${(100 * weight) / heaviest}%` }));

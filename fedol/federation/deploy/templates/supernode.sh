@@ -1,6 +1,7 @@
 #!/bin/sh
 # @NAME@'s node. Edit what is between the lines; data and model never leave this machine. Paths are from this folder.
 set -eu
+umask 077
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here"
 # ---------------------------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
-from fedol import methods
-from fedol.data.partitions import Partition
+from fedol import codeprint, methods
+from fedol.data.partitions import PARTITIONS, Partition
 from fedol.data.partitions import canonical as partition_name
 from fedol.errors import InputError, unknown
 from fedol.knowledge.codecs import DEFAULT, find
@@ -61,36 +61,35 @@ class Frozen(Settings):
     written: ClassVar[tuple[str, ...]]  # what a run writes beside what every run does, as patterns in its folder
 
     @property
-    def named(self) -> dict[str, ModelName]:
-        """Every model, optimiser and schedule by the setting that names it: server_model, client_models[0], ..."""
-        found: dict[str, ModelName] = {}
+    def parts(self) -> dict[str, tuple[str, str | None]]:
+        """What may be code of yours, by setting: in words, and its fingerprint, which FedOL's own has not."""
+        found: dict[str, tuple[str, str | None]] = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
+            models = {field.name: value} if field.name.endswith("_model") else {}
             if field.name.endswith("_models"):
-                found |= {f"{field.name}[{number}]": model for number, model in enumerate(value)}
-            elif field.name.endswith("_model") or (field.name.endswith(ROUTINES) and is_own(value)):
-                found[field.name] = value
-        return found
+                models = {f"{field.name}[{number}]": model for number, model in enumerate(value)}
+            for name, model in models.items():
+                found[name] = f"the model '{describe(model)}' ({name})", fingerprint(model)
+            if field.name.endswith(ROUTINES) and is_own(value):
+                kind = field.name.removeprefix("server_")
+                found[field.name] = f"the {kind} '{describe(value)}' ({field.name})", fingerprint(value)
+        return {**found, "method": (f"the method '{self.method}'", methods.fingerprint(self.method))}
 
     @property
     def code(self) -> dict[str, str]:
-        """Fingerprints of the code that is yours, by setting; FedOL's own has none."""
-        found = {name: fingerprint(spec) for name, spec in self.named.items()}
-        found["method"] = methods.fingerprint(self.method)
-        return {name: code for name, code in found.items() if code is not None}
+        """The fingerprints of what is yours."""
+        return {name: code for name, (_, code) in self.parts.items() if code is not None}
 
     def other_code(self, before: Mapping[str, str]) -> list[str]:
         """What is not the code that an older run of these settings was made with, in words.
 
         ``before`` is that run's ``code``. A run that has none may be of a time when nothing was noted.
         """
-        kinds = {name: "model" if "model" in name else name.removeprefix("server_") for name in self.named}
-        words = {name: f"the {kinds[name]} '{describe(spec)}' ({name})" for name, spec in self.named.items()}
-        words["method"] = f"the method '{self.method}'"
+        parts = self.parts
         if not before:
-            words = {"method": words["method"]} if self.method in methods.BUILT_IN else {}
-        now = self.code
-        return [said for name, said in words.items() if before.get(name) != now.get(name)]
+            parts = {"method": parts["method"]} if self.method in methods.BUILT_IN else {}
+        return [words for name, (words, code) in parts.items() if before.get(name) != code]
 
 
 def is_own(spec: Any) -> bool:
@@ -125,6 +124,12 @@ class RunConfig(Learns, RunSettings, Frozen):
             raise InputError(f"Defences judge what clients predict; '{self.method}' has no such clients: defence none.")
         if not 0 <= self.mu < float("inf"):
             raise InputError(f"mu must be a finite number of at least 0, but is {self.mu}.")
+
+    @property
+    def parts(self) -> dict[str, tuple[str, str | None]]:
+        """The partition may be yours, too."""
+        words = f"the partition '{self.partition}'"
+        return {**super().parts, "partition": (words, partition_code(self.partition))}
 
     def client_model(self, client: int) -> ModelName:
         """Client k's model: the list dealt in turn."""
@@ -164,6 +169,12 @@ def check_model(model: Any) -> None:
     """Refuse what cannot name a model."""
     if not (isinstance(model, str) or callable(model)):
         raise InputError(f"A model is a name, 'module:callable' or a class of yours, not {model!r}.")
+
+
+def partition_code(name: str) -> str | None:
+    """The fingerprint of a partition of yours, such as ``mine:3``; None of FedOL's own."""
+    scheme = PARTITIONS.get(name.partition(":")[0])
+    return codeprint.fingerprint(scheme) if scheme else None
 
 
 def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:

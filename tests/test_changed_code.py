@@ -227,7 +227,8 @@ def test_force_touches_no_folder_that_is_not_such_a_run(tiny: dict[str, Any], tm
         assert sentence in refusal(out, **tiny, force=True)
     RunFolder.open(tmp_path / "server run", ServerConfig("a task"))
     (tmp_path / "server run" / "roster.json").write_text("what has come")
-    assert "holds a run of another kind" in refusal(tmp_path / "server run", **tiny, force=True)
+    for force in (False, True):
+        assert "holds a run of serve or distill" in refusal(tmp_path / "server run", **tiny, force=force)
 
 
 def test_force_waits_for_nobody_who_works_there(finished: Path, tiny: dict[str, Any], tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from fedol import codeprint, methods
-from fedol.config import RunConfig
-from fedol.data import DATASETS, PARTITIONS, Dataset
+from fedol import methods
+from fedol.config import RunConfig, partition_code
+from fedol.data import DATASETS, Dataset
 from fedol.methods import CEILING, LOCAL, Method
 from fedol.models import identity
 
@@ -129,8 +129,7 @@ def _data(config: RunConfig) -> dict[str, Any]:
 
 def _partition(config: RunConfig) -> str:
     """Its name; of one of yours, with a fingerprint of its code."""
-    scheme = PARTITIONS.get(config.partition.partition(":")[0])
-    code = codeprint.fingerprint(scheme) if scheme else None
+    code = partition_code(config.partition)
     return config.partition if code is None else f"{config.partition}@{code}"
 
 

@@ -50,7 +50,7 @@ ANEW = "choose another --out, or make it anew with --force"  # what helps where 
 EMPTIED = "emptied"  # in a config.json: the run was to be made anew, and part of what it was may still be there
 # What every run writes beside config.json and run.lock.
 WRITTEN = ["data.json", "epoch.safetensors", "model.safetensors", METRICS, "server/[0-9]*.safetensors"]
-WRITTEN += ["evaluation.json", "evidence.json", "public.png", "summary.json", "report.html"]
+WRITTEN += ["evaluation.json", "evidence.json", "public.png", "summary.json", "report.html", "report-share.html"]
 _HELD: WeakValueDictionary[Path, Held] = WeakValueDictionary()  # by this process; one may open a run twice
 
 
@@ -76,17 +76,17 @@ class RunFolder:
         run._lock = _lock(path)
         sweep(path)
         if not empty:
-            found = run._frozen()
+            found = run._frozen(config)
             if not force and EMPTIED not in found:
                 run._check(found, config)
                 return run
-            run._empty(found, config)
+            run._clear(found, config)
         noted = {"code": code, "python": PYTHON} if (code := config.code) else {}
         write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json(), **noted})
         return run
 
-    def _frozen(self) -> dict[str, Any]:
-        """What the run in the folder was made with."""
+    def _frozen(self, config: Settings) -> dict[str, Any]:
+        """What the run in the folder was made with; it must be of the kind of this configuration."""
         frozen = self.path / "config.json"
         try:
             found = read_json(frozen, "choose another --out")
@@ -99,6 +99,9 @@ class RunFolder:
                 f"{self.path} was made by another version (schema {found['schema']}, this is {SCHEMA}); "
                 "choose another --out."
             )
+        if (served := "task" in found["config"]) != ("task" in config.as_json()):
+            kind = "run of serve or distill" if served else "simulated run"
+            raise FedolError(f"{self.path} holds a {kind}; choose another --out.")
         return found
 
     def _check(self, found: dict[str, Any], config: Frozen) -> None:
@@ -114,12 +117,8 @@ class RunFolder:
                 f"Python {found['python']} and this is {PYTHON}; {ANEW}."
             )
 
-    def _empty(self, found: dict[str, Any], config: Frozen) -> None:
+    def _clear(self, found: dict[str, Any], config: Frozen) -> None:
         """Remove what a run of this kind has written, and nothing else."""
-        if strange := sorted(found["config"].keys() - config.as_json().keys()):
-            raise FedolError(
-                f"{self.path} holds a run of another kind (with the setting '{strange[0]}'); choose another --out."
-            )
         write_json(self.path / "config.json", {**found, EMPTIED: True})  # a start killed here is made good by the next
         for file in (file for pattern in (*WRITTEN, *config.written) for file in self.path.glob(pattern)):
             try:

@@ -179,7 +179,13 @@ def test_a_run_of_another_task_is_refused(fedol: Any, task: Task) -> None:
     code, _, err = fedol("audit", "run")
     assert code == 2 and "run is a server's run" in err and "fedol audit --task TASK" in err
     code, _, err = fedol("distill", "t2", "a.fedol", "--out", "run", *small)
-    assert code == 2 and "holds another run (task was" in err
+    assert code == 2 and "holds another run (task was" in err and "make it anew with --force" in err
+    code, _, err = fedol("distill", "t2", "b.fedol", "--out", "run", *small, "--force")
+    assert code == 2 and "There is no file b.fedol; nothing was begun" in err
+    assert fedol("distill", "t", "a.fedol", "--out", "run", *small)[0] == 0  # it is still there
+    Knowledge.from_probabilities(np.full((12, 2), 0.5), TaskFolder.open(Path("t2")).task, "bob").save("b.fedol")
+    code, out, _ = fedol("distill", "t2", "b.fedol", "--out", "run", *small, "--force")
+    assert code == 0 and [client["client"] for client in json.loads(out)["clients"]] == ["bob"]
 
 
 # --- Names that mean something to Rich or to a terminal: they are shown, and do nothing.

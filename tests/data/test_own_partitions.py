@@ -15,6 +15,7 @@ from fedol.cli import main
 from fedol.code import from_file
 from fedol.config import configure
 from fedol.data import Dataset, load, split
+from fedol.errors import FedolError
 
 OWN = """
 from dataclasses import dataclass
@@ -114,6 +115,18 @@ def test_a_cell_knows_your_partition_by_its_code(growing: Any, tmp_path: Path) -
         "dirichlet:0.05",
         "sites",
     ]
+
+
+def test_a_run_on_a_partition_of_yours_that_has_changed_is_refused(
+    growing: Any, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    settings = {**tiny, "partition": "growing:1", "out": tmp_path / "run"}
+    fedol.run(**settings)
+    (tmp_path / "mine.py").write_text(OWN.replace("+ 1)", "+ 2)"))
+    from_file(tmp_path / "mine.py")
+    with pytest.raises(FedolError, match=r"The partition 'growing:1' has changed since .*run was made; .* --force"):
+        fedol.run(**settings)
+    assert not fedol.run(**settings, force=True).already_finished
 
 
 def test_one_that_was_typed_into_a_session_has_a_fingerprint(

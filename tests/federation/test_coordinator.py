@@ -309,8 +309,9 @@ def test_a_changed_model_is_refused_and_force_keeps_what_clients_sent(federation
     fresh.run()
     one, two = ((tmp_path / out / "model.safetensors").read_bytes() for out in ("run", "fresh"))
     assert one == two
-    with pytest.raises(FedolError, match="holds a run of another kind"):
-        fedol.run(out=tmp_path / "run", force=True)
+    simulated = fedol.run(out=tmp_path / "simulated", clients=1, public=60, epochs=1, iterations=1, device="cpu")
+    with pytest.raises(FedolError, match="holds a simulated run"):
+        Coordinator(TaskFolder.open(federation.task_dir), config, simulated.out, force=True)
 
 
 def test_a_run_is_not_forced_away_by_the_one_that_goes_on_from_it(federation: Federation, tmp_path: Path) -> None:

@@ -316,7 +316,11 @@ def test_run_configs_that_are_wrong(federation: Federation, tmp_path: Path) -> N
         federate(grid, config(federation, tmp_path / "run", quorom=1))
     with pytest.raises(InputError, match="lacks 'out'"):
         federate(grid, {"task": str(federation.task_dir)})
-    for wrong, words in [({"quorum": "3"}, "'quorum' must be a whole number"), ({"deadline": 90}, "'90' is no time")]:
+    for wrong, words in [
+        ({"quorum": "3"}, "'quorum' must be a whole number"),
+        ({"deadline": 90}, "'90' is no time"),
+        ({"force": "no"}, "'force' must be true or false"),
+    ]:
         with pytest.raises(InputError, match=words):
             federate(grid, config(federation, tmp_path / "run", **wrong))
     with pytest.raises(InputError, match="say when to start"):

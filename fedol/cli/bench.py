@@ -206,11 +206,12 @@ def pack(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")]) -
     Example: fedol bench pack bench
     """
     from fedol.bench.store import PACKED, BenchFolder
+    from fedol.report.plain import plain
     from fedol.report.progress import LiveProgress
 
     with LiveProgress():
         count = BenchFolder(out).pack()
-    Console().print(f"{out / PACKED} has {count} cells.", markup=False, highlight=False)
+    Console().print(plain(f"{out / PACKED} has {count} cells."), soft_wrap=True)
 
 
 def _values(

@@ -85,7 +85,7 @@ class RunFolder:
         write_json(frozen, {"schema": SCHEMA, "hash": config.hash, "config": config.as_json(), **noted})
         return run
 
-    def _frozen(self, config: Settings) -> dict[str, Any]:
+    def _frozen(self, config: Frozen) -> dict[str, Any]:
         """What the run in the folder was made with; it must be of the kind of this configuration."""
         frozen = self.path / "config.json"
         try:

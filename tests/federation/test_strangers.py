@@ -114,9 +114,9 @@ def test_a_thousand_junk_files_write_little(
     fill(inbox, {f"{number:04d}" + "n" * 200: Container(long, b"").pack() for number in range(1000)})
     real = write_atomically
 
-    def counted(path: Path, data: bytes) -> None:
+    def counted(path: Path, data: bytes, private: bool = False) -> None:
         written.append(len(data))
-        real(path, data)
+        real(path, data, private)
 
     for module in ("fedol.files", "fedol.federation.roster"):
         monkeypatch.setattr(f"{module}.write_atomically", counted)

@@ -93,7 +93,7 @@ def test_the_report_names_them_and_the_paper_s_method_hears_them(
     call("distill", federation / "task", *files, *SERVER, "--out", tmp_path / "ours")
     shown = " ".join(capsys.readouterr().out.split())
     assert "client 0 is suspicious (trust 0.00)" in shown and "--defence exact,cap,runoff" in shown
-    assert "Left out as suspicious: client 0" in (tmp_path / "ours" / "MODEL_CARD.md").read_text()
+    assert "7 clients (3 more left out)" in (tmp_path / "ours" / "MODEL_CARD.md").read_text()
     # A run that is continued keeps its verdict.
     shutil.copy(tmp_path / "ours" / "screening.json", tmp_path / "before.json")
     (tmp_path / "ours" / "summary.json").unlink()

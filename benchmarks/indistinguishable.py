@@ -3,7 +3,7 @@
     python benchmarks/indistinguishable.py --json benchmarks/results/indistinguishable.json
 
 No threshold is involved. Three of ten clients lie, on as many images as they can while every figure of theirs stays
-within what the seven honest clients of the same federation span: the three that trust is judged by, the rank
+within what the seven honest clients of the same federation span: the four that trust is judged by, the rank
 correlation of entropies, and, against collusion, their closest agreement with any client. A rule that asks for more of
 any of these leaves out an honest client before it leaves out a liar. A liar says, by itself and image by image, the
 second, third or fourth guess of the others' mixture, on the images that it is least sure of first.
@@ -30,7 +30,7 @@ from fedol.core.mixture import Mixture
 from fedol.core.voting import Ballots, baseline_count, shannon
 from fedol.robust.adaptive import exchanged, guesses, most_lies
 from fedol.robust.agreement import Matrix, Opinions, agreement, confidence_agreement
-from fedol.robust.consensus import seconded
+from fedol.robust.consensus import backing
 from fedol.robust.defence import DEFAULT, Defence
 from fedol.seeding import numpy_generator
 
@@ -42,11 +42,12 @@ RHOS = (0.1, 0.55)  # of FedOL's first and last iteration
 def figures(clients: list[Tensor]) -> dict[str, Matrix]:
     """What can be said of every client without a label; higher looks more honest."""
     opinions = Opinions.of(clients)
-    everywhere = agreement(opinions, False)
+    everywhere, backed = agreement(opinions, False), backing(opinions, range(len(clients)))
     return {
         "agreement": np.nanmedian(everywhere, 1),
         "on its surest": np.nanmedian(agreement(opinions, True), 1),
-        "seconded": seconded(opinions, range(len(clients))),
+        "seconded": backed.seconded,
+        "not contradicted": -backed.contradicted,
         "sure of the same": np.nanmedian(confidence_agreement(opinions), 1),
         "not too close": -np.nanmax(everywhere, 1),
     }

@@ -1,22 +1,24 @@
 """Hostile clients on real predictions: every attack, 1, 3 and 4 of 10 clients, every method.
 
     python benchmarks/robustness.py --json benchmarks/results/robustness.json
-    python benchmarks/robustness.py --held-out 7 8 9 --cifar DATA --draws 1 \
+    python benchmarks/robustness.py --held-out 21 22 23 --cifar DATA --draws 1 \
         --json benchmarks/results/robustness-held-out.json
 
 Ten clients' predictions on 5,000 CIFAR-100 images in each of four federations, on which the screening's thresholds were
 set; or, with ``--held-out`` and seeds, clients trained here that nothing was tuned on (``federations.py``). Attackers
 know everyone's predictions; which clients they are is drawn ``--draws`` times. Printed per attack is accuracy (labels
 are only used here, to score) minus that of literal FedOL without the attacking clients: of Algorithm 1's pseudo-labels
-at rho = 0.1, and of the λ mixture. Other methods have one target; the difference is to the same method without the
-attacking clients. "ours, alike" is the stricter difference of ours to ours without the attacking clients, all honest
-ones heard: a defence that makes labels better must not hide behind that what liars cost. "caught" and "false" count the
-attackers and the honest clients that our screening leaves out.
+at rho = 0.1, of the λ mixture, and of FedOL+: its labels, and its class for every image, which is also that of pooled
+logits. On these two no defence but trust acts. Other methods have one target; the difference is to the same method
+without the attacking clients. "ours, alike" is the stricter difference of ours to ours without the attacking clients,
+all honest ones heard: a defence that makes labels better must not hide behind that what liars cost. "caught" and
+"false" count the attackers and the honest clients that our screening leaves out.
 """
 
 from __future__ import annotations
 
 import argparse
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from fedol.robust.trust import judge
 from fedol.seeding import derive, numpy_generator
 
 OTHERS = ("feddf", "fedhkt", "mine")
+KINDS = ("pseudo_labels", "mixture", "fedol+", "pooled")
 HEARD = hearing_everyone(DEFAULT)  # the default, but nobody is left out
 STEPS = 10  # of Weiszfeld's iteration
 AWARE = ("adaptive", "parrot")  # attacks that know the screening
@@ -44,19 +47,30 @@ THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # of trust: how many honest clients a st
 
 
 def fedol(federation: Federation, clients: list[Tensor], defence: str) -> dict[str, Any]:
-    """Pseudo-label and mixture accuracy of FedOL under a defence, and whom it leaves out."""
+    """The accuracy of every kind of target under a defence, and whom it leaves out."""
     knowledge, settings = known(clients), Distillation(defence=Defence.parse(defence))
     kept = screen(knowledge).kept if settings.defence.trust else list(range(len(clients)))
     teacher = FedOL([knowledge[k] for k in kept], settings)
     targets = teacher.targets(1, None)
     assert targets.votes is not None
     mixed = methods.find("mixture").teacher([knowledge[k] for k in kept], settings).targets(1, None)
+    sure, everywhere = plus(tuple(clients[k] for k in kept))
     return {
         "pseudo_labels": federation.score(targets.votes.labels),
         "coverage": targets.record["coverage"],
         "mixture": federation.score(mixed.soft.argmax(1)),
+        "fedol+": federation.score(sure),
+        "pooled": federation.score(everywhere),
         "left_out": [k for k in range(len(clients)) if k not in kept],
     }
+
+
+@lru_cache(maxsize=8)
+def plus(clients: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """FedOL+'s labels, and the class it gives every image; kept, because several defences hear the same clients."""
+    targets = methods.find("fedol+")(known(list(clients)), Distillation()).targets(1, None)
+    assert targets.votes is not None
+    return targets.votes.labels, targets.soft.argmax(1)
 
 
 def others(federation: Federation, clients: list[Tensor]) -> dict[str, float]:
@@ -96,7 +110,7 @@ def cell(federation: Federation, attack: str, count: int, draw: int) -> dict[str
     literal = fedol(federation, clients, "none")
     with_them = {**others(federation, clients), **figures("literal", literal), **figures("ours", ours)}
     with_them |= figures("ours, alike", ours)
-    reference = {**removed, **{f"ours, {kind}": removed[f"literal, {kind}"] for kind in ("pseudo_labels", "mixture")}}
+    reference = {**removed, **{f"ours, {kind}": removed[f"literal, {kind}"] for kind in KINDS}}
     return {
         "federation": federation.name,
         "attack": attack,
@@ -111,7 +125,7 @@ def cell(federation: Federation, attack: str, count: int, draw: int) -> dict[str
 
 
 def figures(name: str, found: dict[str, Any]) -> dict[str, float]:
-    return {f"{name}, {kind}": found[kind] for kind in ("pseudo_labels", "mixture")}
+    return {f"{name}, {kind}": found[kind] for kind in KINDS}
 
 
 def clean(federation: Federation) -> dict[str, Any]:
@@ -121,7 +135,7 @@ def clean(federation: Federation) -> dict[str, Any]:
     for defence in (*DEFENCES, DEFAULT):
         found = fedol(federation, federation.clients, defence)
         costs[defence] = {
-            **{kind: literal[kind] - found[kind] for kind in ("pseudo_labels", "mixture")},
+            **{kind: literal[kind] - found[kind] for kind in KINDS},
             "false_alarms": len(found["left_out"]),
         }
     opinions = Opinions.of(federation.clients)
@@ -141,12 +155,12 @@ def by_kind(without: list[dict[str, Any]], cells: list[dict[str, Any]]) -> None:
         clean_ones = [found["cost"][DEFAULT] for found in without if kind(found["federation"]) == name]
         here = [c for c in cells if kind(c["federation"]) == name and len(c["attackers"]) == 3]
         plain = [c for c in here if c["attack"] not in AWARE]
-        lost = [f"{min(c['change'][f'ours, {k}'] for c in plain):.1f}" for k in ("pseudo_labels", "mixture")]
+        lost = [f"{min(c['change'][f'ours, {k}'] for c in plain):.1f}" for k in KINDS]
         rows.append(
             [
                 name,
                 str(sum(c["false_alarms"] for c in clean_ones)),
-                *(f"{max(c[k] for c in clean_ones):.2f}" for k in ("pseudo_labels", "mixture")),
+                *(f"{max(c[k] for c in clean_ones):.2f}" for k in KINDS),
                 f"{sum(c['caught'] for c in plain)}/{3 * len(plain)}",
                 str(sum(c["false_alarms"] for c in plain)),
                 *lost,
@@ -155,7 +169,7 @@ def by_kind(without: list[dict[str, Any]], cells: list[dict[str, Any]]) -> None:
     print(
         "\nPer federation: nobody attacks, and 3 of 10 do (without attacks that know the screening; the worst change)"
     )
-    table(["federation", "left out", "cost: labels", "mixture", "caught", "false", "labels", "mixture"], rows)
+    table(["federation", "left out", *(f"cost: {k}" for k in KINDS), "caught", "false", *KINDS], rows)
 
 
 def main() -> None:
@@ -172,7 +186,7 @@ def main() -> None:
     everyone = list(made)
     without = [clean(federation) for federation in everyone]
     print("Cost of each defence without attackers, in points (the worst federation)")
-    kinds = ("pseudo_labels", "mixture", "false_alarms")
+    kinds = (*KINDS, "false_alarms")
     worst = {d: [max(found["cost"][d][kind] for found in without) for kind in kinds] for d in (*DEFENCES, DEFAULT)}
     table(["defence", *kinds], [[d, *(f"{value:.2f}" for value in row)] for d, row in worst.items()])
     cells = []

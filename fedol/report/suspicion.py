@@ -44,6 +44,7 @@ def _figures(entry: dict[str, Any]) -> list[tuple[str, float, float | None]]:
         ("agreement with the others beyond chance", found["everywhere"], found["usual_everywhere"]),
         ("agreement on the images it is surest of", found["surest"], found["usual_surest"]),
         ("the same, with all others together", found.get("seconded"), found.get("usual_seconded")),
+        ("images it claims against all others together", found.get("contradicted"), found.get("usual_contradicted")),
         ("sure of the same images as the others (rank correlation)", found["confidence"], None),
     ]
     return [row for row in rows if row[1] is not None]

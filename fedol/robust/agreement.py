@@ -10,7 +10,7 @@ counted against what two clients *could* agree on: with n_j(c) the number of ima
 It is 1 where they agree as far as their class counts let them, and 0 on average for a client whose classes have nothing
 to do with the images: one that is random, or has its classes permuted. It is counted on all images, and again on those
 that client k is surest of, because these are what a vote and a mixture listen to. A pair that could agree on too few
-images says nothing about either. No label is needed, and of a client only its class and its rank of entropy per image.
+images says nothing about either. No label is needed, and of a client only its class and its entropy per image.
 """
 
 from __future__ import annotations
@@ -35,27 +35,30 @@ Matrix = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Opinions:
-    """What is kept of all clients: the class each gives each image, and the images from surest to least sure."""
+    """What is kept of all clients: the class each gives each image, and how sure it is of it."""
 
     vote: Tensor  # int32 [K, N]
-    order: Tensor  # int32 [K, N]
+    order: Tensor  # int32 [K, N]: the images from surest to least sure
+    claim: Tensor  # float32 [K, N]: exp(−H), the weight that Eq. 12 gives it
     constant: tuple[bool, ...]  # whose probabilities are the same for every image
     classes: int
 
     @classmethod
     def of(cls, predictions: Iterable[Tensor]) -> Opinions:
         """From the clients' probabilities [N, C], one after the other."""
-        votes, orders, constant, shape = [], [], [], None
+        votes, orders, claims, constant, shape = [], [], [], [], None
         for probs in predictions:
             shape = shape or probs.shape
             if probs.shape != shape:
                 raise InputError(f"A client predicts {list(probs.shape)}, the others {list(shape)}.")
             votes.append(probs.argmax(1).int())
             constant.append(bool((probs == probs[:1]).all()))
-            orders.append(shannon(exact(probs)).argsort(stable=True).int())
+            nats = shannon(exact(probs))
+            orders.append(nats.argsort(stable=True).int())
+            claims.append(torch.exp(-nats).float())
         if shape is None:
             raise InputError("There is no client to learn from; at least one client's predictions are needed.")
-        return cls(torch.stack(votes), torch.stack(orders), tuple(constant), shape[1])
+        return cls(torch.stack(votes), torch.stack(orders), torch.stack(claims), tuple(constant), shape[1])
 
     @property
     def sure(self) -> int:

@@ -4,9 +4,10 @@ Each kind of agreement gives a client one figure, the **median** over the other 
 honest, the median of an honest client is an agreement among honest clients, however the others lie and however
 well they agree among themselves; that of a liar is its agreement with honest clients. A client's trust is its figure
 over the middle client's, the lowest of three: on all images, on those it is surest of, and on these with all others
-together (``fedol.robust.consensus``), where most clients have that figure. The client of least trust goes while it is
-below ``THRESHOLD``; then all are judged again without it, because a liar also lowers what its
-honest neighbours reach. Fewer than half may go: beyond that there is no saying who the liars are.
+together (``fedol.robust.consensus``), where most clients have that figure. It is lower yet for a client that claims
+more images against all others together than the middle client does (``TOO_MUCH``), where these know enough to tell.
+The client of least trust goes while it is below ``THRESHOLD``; then all are judged again without it, because a liar
+also lowers what its honest neighbours reach. Fewer than half may go: beyond that there is no saying who the liars are.
 
 That argument needs a client to be comparable with **most** of the others: of three that share its classes, two may be
 the liars. Where clients hold few classes each, most pairs have too little in common, and then nobody is judged: an
@@ -27,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedol.robust.agreement import Matrix, Opinions, agreement, confidence_agreement
-from fedol.robust.consensus import seconded
+from fedol.robust.consensus import backing
 from fedol.robust.evidence import THRESHOLD, Evidence
 
 AGREED = 0.2  # what the best quarter of clients reach, unless clients hardly agree at all and there is no yardstick
@@ -58,8 +59,9 @@ def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
     while True:
         among = np.ix_(kept, kept)
         everywhere, surest, confidence = (_medians(matrix[among]) for matrix in matrices)
-        backed = seconded(opinions, kept)
-        usual = _usual(everywhere), _usual(surest), _usual(backed, len(kept) // 2 + 1)
+        backed = backing(opinions, kept)
+        usual = _usual(everywhere), _usual(surest), _usual(backed.seconded, len(kept) // 2 + 1)
+        telling = np.isfinite(backed.seconded).sum() >= FEWEST  # whom nobody seconds, they cannot contradict, either
         contrary = _contrary(confidence)
         straight = [k for k in kept if not one_class[k]]  # the others are no peers to compare with, either
         figures = sum(_medians(matrix[np.ix_(straight, straight)]) for matrix in matrices[:2])
@@ -68,7 +70,8 @@ def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
             evidence[k] = Evidence(
                 everywhere=float(everywhere[place]),
                 surest=float(surest[place]),
-                seconded=float(backed[place]),
+                seconded=float(backed.seconded[place]),
+                contradicted=float(backed.contradicted[place]),
                 confidence=float(confidence[place]),
                 contrary=bool(contrary[place]),
                 constant=opinions.constant[k],
@@ -77,6 +80,7 @@ def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
                 usual_everywhere=usual[0],
                 usual_surest=usual[1],
                 usual_seconded=usual[2],
+                usual_contradicted=_median(backed.contradicted) if telling else float("nan"),
                 others_comparable=comparable,
             )
         # Copies first: while one liar is a crowd, nobody's median means anything.

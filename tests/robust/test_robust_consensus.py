@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from fedol.robust import consensus
 from fedol.robust.agreement import LEAST, Opinions, agreement
 from fedol.robust.attacks import attacked
-from fedol.robust.consensus import STRAY, seconded
+from fedol.robust.consensus import HEARSAY, STRAY, backing
 from fedol.robust.trust import judge
 from fedol.seeding import numpy_generator
 
@@ -26,7 +27,7 @@ def crowd(clients: int = 8, known: int = CLASSES, seed: int = 0) -> list[torch.T
     return found
 
 
-def reference(opinions: Opinions, k: int) -> float:
+def reference(opinions: Opinions, k: int) -> tuple[float, float]:
     vote, order, sure = opinions.vote.tolist(), opinions.order.tolist(), opinions.sure
     votes = np.zeros((SAMPLES, CLASSES))
     for j in range(len(vote)):
@@ -35,26 +36,54 @@ def reference(opinions: Opinions, k: int) -> float:
                 votes[x, vote[j][x]] += 1 - rank / (SAMPLES - 1)
     share = votes.sum(0)
     answer = (votes / (share + STRAY * share.mean())).argmax(1)
+    known = share >= HEARSAY * share.mean()
+    claims = opinions.claim[k].tolist()
+    contradicted = [claims[x] for x in range(SAMPLES) if vote[k][x] != answer[x] and known[vote[k][x]]]
     own, others = ([labels[x] for x in order[k][:sure]] for labels in (vote[k], answer))
     n, m = ([labels.count(c) for c in range(CLASSES)] for labels in (own, others))
     chance = sum(a * b for a, b in zip(n, m, strict=True)) / sure
     room = sum(min(a, b) for a, b in zip(n, m, strict=True)) - chance
     same = sum(a == b for a, b in zip(own, others, strict=True))
-    return (same - chance) / room if room >= LEAST else float("nan")
+    return (same - chance) / room if room >= LEAST else float("nan"), sum(contradicted) / SAMPLES
+
+
+@pytest.mark.parametrize("known", [CLASSES, 4, 1])
+def test_backing_is_what_its_definition_says(known: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consensus, "BLOCK", 100 * CLASSES)  # several, the last of them not full
+    opinions = Opinions.of(crowd(known=known))
+    found = backing(opinions, range(8))
+    expected = np.array([reference(opinions, k) for k in range(8)])
+    np.testing.assert_allclose(found.seconded, expected[:, 0], atol=1e-9)
+    np.testing.assert_allclose(found.contradicted, expected[:, 1], atol=1e-6)
 
 
 @pytest.mark.parametrize("known", [CLASSES, 4])
-def test_seconded_is_what_its_definition_says(known: int) -> None:
-    opinions = Opinions.of(crowd(known=known))
-    expected = [reference(opinions, k) for k in range(8)]
-    np.testing.assert_allclose(seconded(opinions, range(8)), expected, atol=1e-9)
+@pytest.mark.parametrize("name", ["specialist3", "specialist10"])
+def test_who_claims_to_know_everything_is_contradicted(name: str, known: int) -> None:
+    clients = crowd(known=known)
+    sent = attacked(name, clients[:2], clients[2:])
+    found = backing(Opinions.of([*sent, *clients[2:]]), range(8)).contradicted
+    assert min(found[:2]) > max(found[2:]) + 0.2
+
+
+def test_on_a_class_of_its_own_nobody_is_contradicted() -> None:
+    """One client names a class that no other knows, on half of the images: they cannot say that it is wrong."""
+    clients = crowd()
+    for p in clients:
+        p[:, 0] = 0
+    alone = clients[0].clone()
+    alone[::2] = torch.eye(CLASSES)[0]
+    found = backing(Opinions.of([alone, *clients[1:]]), range(8)).contradicted
+    assert found[0] == pytest.approx(backing(Opinions.of(clients), range(8)).contradicted[0] / 2, abs=0.05)
 
 
 def test_only_those_asked_for_are_heard() -> None:
     clients = crowd()
     some = [0, 2, 3, 5, 6]
-    alone = seconded(Opinions.of([clients[k] for k in some]), range(5))
-    np.testing.assert_allclose(seconded(Opinions.of(clients), some), alone)
+    alone = backing(Opinions.of([clients[k] for k in some]), range(5))
+    found = backing(Opinions.of(clients), some)
+    np.testing.assert_allclose(found.seconded, alone.seconded)
+    np.testing.assert_allclose(found.contradicted, alone.contradicted)
 
 
 def test_claiming_certainty_gains_nothing() -> None:
@@ -67,14 +96,14 @@ def test_claiming_certainty_gains_nothing() -> None:
     louder = (1 - doubt) * torch.eye(CLASSES, dtype=torch.float64)[clients[0].argmax(1)] + doubt / CLASSES
     second = Opinions.of([louder, *clients[1:]])
     assert torch.equal(first.order, second.order) and torch.equal(first.vote, second.vote)
-    np.testing.assert_array_equal(seconded(first, range(8)), seconded(second, range(8)))
+    np.testing.assert_array_equal(backing(first, range(8)).seconded, backing(second, range(8)).seconded)
 
 
 @pytest.mark.parametrize("known", [CLASSES, 4])
 def test_honest_clients_are_seconded_and_random_ones_are_not(known: int) -> None:
     clients = crowd(known=known)
     sent = attacked("random", clients[:2], clients[2:])
-    found = seconded(Opinions.of([*sent, *clients[2:]]), range(8))
+    found = backing(Opinions.of([*sent, *clients[2:]]), range(8)).seconded
     assert np.nanmax(found[:2]) < 0.2 < np.nanmin(found[2:])
 
 

@@ -13,6 +13,7 @@ import fedol
 from fedol.cli import main
 from fedol.federation.scenario import Scenario
 from fedol.federation.taskfolder import TaskFolder
+from fedol.robust.defence import DEFAULT
 from fedol.robust.screening import screen
 from fedol.runs.folder import RunFolder
 
@@ -80,6 +81,29 @@ def test_three_liars_cost_the_server_little(federation: Path, attack: str, tmp_p
     assert ours["test"]["accuracy"] > removed["test"]["accuracy"] - 0.03
     left_out = [entry["client"] for entry in ours["screening"] if entry["left_out"]]
     assert left_out == [f"client {k}" for k in HOSTILE]
+
+
+@pytest.mark.parametrize("method", ["fedol", "fedol+"])
+@pytest.mark.parametrize("federation", ["iid"], indirect=True)
+def test_three_specialists_cost_the_server_little(
+    federation: Path, method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Certain that there are three classes only; agreement alone names none of them."""
+    honest = [federation / "files" / f"{k}.fedol" for k in range(10) if k not in HOSTILE]
+    hostile = [federation / "files" / f"{k}.fedol" for k in HOSTILE]
+    knows = [part for file in honest for part in ("--knows", file)]
+    call("attack", *hostile, "--attack", "specialist3", *knows, "--out", tmp_path / "lies")
+    files = [*honest, *sorted((tmp_path / "lies").iterdir())]
+    runs = {"removed": (honest, DEFAULT), "ours": (files, DEFAULT), "literal": (files, "none")}
+    removed, ours, literal = (
+        distilled(federation, these, tmp_path / name, capsys, "--method", method, "--defence", defence)
+        for name, (these, defence) in runs.items()
+    )
+    assert ours["test"]["accuracy"] > removed["test"]["accuracy"] - 0.01
+    assert literal["test"]["accuracy"] < removed["test"]["accuracy"] - 0.05
+    named = {entry["client"]: entry["why"] for entry in ours["screening"] if entry["left_out"]}
+    assert sorted(named) == [f"client {k}" for k in HOSTILE]
+    assert all("claims to know too much" in why for why in named.values())
 
 
 def test_the_report_names_them_and_the_paper_s_method_hears_them(

@@ -214,11 +214,35 @@ def test_what_cannot_be_judged_is_refused() -> None:
 def test_what_could_not_be_compared_is_not_in_the_sentence() -> None:
     unknown = Evidence(
         everywhere=0.01, surest=float("nan"), seconded=float("nan"), confidence=0.3, contrary=False, constant=False,
-        one_class=False, copy_of=None, usual_everywhere=0.77, usual_surest=1.0,
-        usual_seconded=1.0, others_comparable=True,
+        one_class=False, copy_of=None, contradicted=0.4, usual_contradicted=0.3, usual_everywhere=0.77,
+        usual_surest=1.0, usual_seconded=1.0, others_comparable=True,
     )  # fmt: skip
     assert unknown.sentence(["a"]) == (
         "It agrees too little with the others beyond chance: 0.01 (usual: 0.77) on all images."
     )
     known = replace(unknown, surest=0.1)
     assert known.sentence(["a"]).endswith("on all images, 0.10 (usual: 1.00) on those it is surest of.")
+
+
+def test_who_claims_too_much_is_told_so() -> None:
+    clients = crowd(10, seed=1)
+    sent = attacked("specialist3", clients[:3], clients[3:])
+    told = screen(Knowledge.from_probabilities(p, client=str(k)) for k, p in enumerate([*sent, *clients[3:]])).as_json()
+    assert [entry["left_out"] for entry in told] == [True] * 3 + [False] * 7
+    for entry in told[:3]:
+        found = entry["evidence"]
+        expected = f"{found['contradicted']:.0%} of the images (usual: {found['usual_contradicted']:.0%})."
+        assert "claims to know too much" in entry["why"] and entry["why"].endswith(expected)
+    assert all(entry["why"] == "It agrees with the others." for entry in told[3:])
+
+
+def test_too_few_that_are_seconded_contradict_nobody() -> None:
+    """Clients of one class each: no yardstick for what they claim against each other."""
+    rng = numpy_generator(0, "one each")
+    truth = torch.from_numpy(rng.integers(10, size=400))
+    clients = [
+        torch.softmax(3.0 * (truth[:, None] == k) * torch.eye(10)[k] + 6 * torch.eye(10)[k], 1) for k in range(10)
+    ]
+    verdict = judge(Opinions.of(clients))
+    assert all(np.isnan(evidence.usual_contradicted) for evidence in verdict.evidence)
+    assert verdict.excluded == ()

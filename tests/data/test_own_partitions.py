@@ -122,7 +122,7 @@ def test_a_run_on_a_partition_of_yours_that_has_changed_is_refused(
 ) -> None:
     settings = {**tiny, "partition": "growing:1", "out": tmp_path / "run"}
     fedol.run(**settings)
-    (tmp_path / "mine.py").write_text(OWN.replace("+ 1)", "+ 2)"))
+    (tmp_path / "mine.py").write_text(OWN.replace("** self.power", "** -self.power"))
     from_file(tmp_path / "mine.py")
     with pytest.raises(FedolError, match=r"The partition 'growing:1' has changed since .*run was made; .* --force"):
         fedol.run(**settings)

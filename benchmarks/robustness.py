@@ -68,7 +68,7 @@ def fedol(federation: Federation, clients: list[Tensor], defence: str) -> dict[s
 @lru_cache(maxsize=8)
 def plus(clients: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     """FedOL+'s labels, and the class it gives every image; kept, because several defences hear the same clients."""
-    targets = methods.find("fedol+")(known(list(clients)), Distillation()).targets(1, None)
+    targets = methods.find("fedol+").teacher(known(list(clients)), Distillation()).targets(1, None)
     assert targets.votes is not None
     return targets.votes.labels, targets.soft.argmax(1)
 

@@ -192,12 +192,11 @@ class Bench:
 
     def _cure(self, cell: Cell, error: FedolError) -> str:
         """What helps where a file that we keep is damaged, unless the error says it (of a full disk, for instance)."""
-        said = str(error)
-        if "same command" in said:
+        if error.file is None or error.complete:
             return ""
-        if str(self.folder.rounds(cell)) in said:  # a round is made of the one before, whose files are gone
+        if error.file.is_relative_to(self.folder.rounds(cell)):  # a round is made of the one before, which is gone
             return f" Remove the folder {self.folder.rounds(cell)}, and the same command begins its rounds again."
-        damaged = any(str(self.folder.path / name) in said for name in ("clients", "servers"))
+        damaged = any(error.file.is_relative_to(self.folder.path / name) for name in ("clients", "servers"))
         return " Remove that file, and the same command makes it again." if damaged else ""
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedol.core.arrays import Array, probabilities, to_tensor
-from fedol.errors import InputError
+from fedol.errors import InputError, cause
 from fedol.files import write_atomically
 from fedol.knowledge import codecs, signing
 from fedol.knowledge.classes import on_all_classes
@@ -107,7 +107,7 @@ class Knowledge:
             header = Header.from_json(container.header)
             codec = admit(header, container.body, task, most)
         except InputError as error:  # a whole sentence where a name or a codec is none
-            raise InputError(printable(str(error).removesuffix("."), MOST)) from None
+            raise InputError(printable(cause(error), MOST)) from None
         log_probs = codec.decode(container.body, header.samples, header.classes)
         return cls(_normalised(log_probs), header.task, header.client, header.privacy), header
 
@@ -117,7 +117,7 @@ class Knowledge:
         try:
             return cls.decode(read_bounded(path))
         except InputError as error:
-            raise InputError(f"{path} is no knowledge file that can be read: {error}.") from None
+            raise InputError(f"{path} is no knowledge file that can be read: {error}.", Path(path)) from None
 
     @classmethod
     def load(cls, path: str | Path, task: Task | None = None) -> Knowledge:
@@ -125,7 +125,7 @@ class Knowledge:
         try:
             return cls.decode(read_bounded(Path(path), task.limit if task else None), task)[0]
         except InputError as error:
-            raise InputError(f"{path} is refused: {error}.") from None
+            raise InputError(f"{path} is refused: {error}.", Path(path)) from None
 
 
 def _normalised(logits: Tensor) -> Tensor:

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from fedol.bench import one_round, rounds, work
+from fedol.bench import one_round, rounds
 from fedol.bench.cells import Cell
-from fedol.bench.plan import Plan, plan, plans
+from fedol.bench.plan import TRAINING, Plan, forward_flops, plan, plans
 from fedol.bench.progress import OutOfTime, Progress
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
@@ -139,7 +139,7 @@ class Bench:
         normalise = here.server.normalise
         job = Job("speed", here.server.build(), images, classes, normalise, Recipe(1, size), alone=True)
         (result,) = fit([job], self.device)
-        return len(images) * work.TRAINING * work.forward_flops(here.server) / result.seconds
+        return len(images) * TRAINING * forward_flops(here.server) / result.seconds
 
     def _known_speed(self) -> float | None:
         """FLOPs per second on this device, from what is finished in the folder."""
@@ -213,5 +213,5 @@ class Bench:
             models = {*map(config.client_model, range(config.clients)), config.server_model, config.parameter_model}
             for architecture in map(self._scenario.under(config).architecture, models):
                 count = parameter_count(architecture.build())
-                found[count] = work.TRAINING * float(work.forward_flops(architecture))
+                found[count] = TRAINING * float(forward_flops(architecture))
         return found

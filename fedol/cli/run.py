@@ -15,7 +15,7 @@ from fedol.cli.options import OUTPUT, Config, Force, Json, Preset, Quiet, TrustC
 from fedol.settings import TRAINING, RunSettings
 
 if TYPE_CHECKING:
-    from fedol.federation.engine import Engine
+    from fedol.federation.scheme import Engine
     from fedol.federation.simulation import RunResult
 
 
@@ -96,7 +96,7 @@ def run(
 
 def _engine(name: str, cpus: float, gpus: float) -> Engine:
     from fedol.errors import unknown
-    from fedol.federation.engine import in_process
+    from fedol.federation.scheme import in_process
 
     if name == "process":
         return in_process

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,7 +16,6 @@ from fedol.core.arrays import Array, probabilities, to_tensor
 from fedol.errors import InputError, cause
 from fedol.files import write_atomically
 from fedol.knowledge import codecs, signing
-from fedol.knowledge.classes import on_all_classes
 from fedol.knowledge.container import Container, check_size, read_bounded
 from fedol.knowledge.guarantee import Guarantee
 from fedol.knowledge.header import Header, admit
@@ -133,3 +134,21 @@ def _normalised(logits: Tensor) -> Tensor:
     rows = max(1, BLOCK // logits.shape[1])
     parts = [logits[start : start + rows] for start in range(0, len(logits), rows)]
     return torch.cat([torch.log_softmax(part.double(), 1).float() for part in parts])
+
+
+def on_all_classes(probs: np.ndarray, known: Any, classes: Sequence[str]) -> np.ndarray:
+    """Probabilities of the ``known`` classes (an estimator's ``classes_``: positions or names), zero for all others."""
+    labels = np.asarray(known)
+    if probs.ndim != 2 or labels.shape != probs.shape[1:]:
+        raise InputError(f"There are {labels.size} known classes, but the predictions have shape {list(probs.shape)}.")
+    if np.issubdtype(labels.dtype, np.number):
+        columns = labels.astype(np.int64)
+        strange = labels[(columns < 0) | (columns >= len(classes)) | (columns != labels)]
+    else:
+        columns = np.array([classes.index(name) if name in classes else -1 for name in labels.tolist()])
+        strange = labels[columns < 0]
+    if strange.size:
+        raise InputError(f"The model knows a class that the task has not: {strange[0]}.")
+    full = np.zeros((len(probs), len(classes)), np.float32)
+    full[:, columns] = probs
+    return full

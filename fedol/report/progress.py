@@ -29,7 +29,7 @@ class LiveProgress(Observer):
 
     def __init__(self, console: Console | None = None, quiet: bool = False) -> None:
         console = console or Console(stderr=True)
-        bars = console.is_terminal and not quiet
+        bars = (console.is_terminal or console.is_jupyter) and not quiet
         self._progress = Bars(console=console, transient=True, refresh_per_second=4, disable=not bars)
         self._log = None if bars or quiet else console
         self._within = ExitStack()

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedol.bench import one_round, work
+from fedol.bench import one_round
+from fedol.bench import plan as work
 from fedol.bench import rounds as rounds_module
 from fedol.bench.cells import Cell, digest
 from fedol.bench.cost import cost, explanation, printed
@@ -978,7 +979,7 @@ def test_cost_says_where_weights_are_the_smaller_upload(tmp_path):
 
 
 def test_the_flops_of_a_known_network():
-    from fedol.bench.work import forward_flops
+    from fedol.bench.plan import forward_flops
     from fedol.model import Architecture
     from fedol.training import Normalisation
 

@@ -100,6 +100,15 @@ def test_the_table_is_that_of_the_committed_record() -> None:
     assert record["seconds"] < 60  # a record of the past, which README's "under a minute" quotes
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_every_decimal_in_prose_stands_in_the_table(page: str) -> None:
+    (table,) = re.findall(r"^<!-- table: readme -->\n(.*?)^<!-- /table -->", README, flags=re.MULTILINE | re.DOTALL)
+    text = (ROOT / page).read_text(encoding="utf-8").replace(table, "")
+    prose = re.sub(r"^```.*?^```$|\]\([^)]*\)|Python 3.11 to 3.13|Apache-2.0", "", text, flags=re.MULTILINE | re.DOTALL)
+    numbers = set(re.findall(r"\d+\.\d+", prose))
+    assert numbers and numbers <= set(re.findall(r"\d+\.\d+", table))
+
+
 def test_every_link_leads_somewhere() -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", README) if not link.startswith("https://")]
     assert links

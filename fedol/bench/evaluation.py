@@ -1,4 +1,4 @@
-"""What labels say about a finished training: the only place of the experiments that sees a withheld label."""
+"""What labels say about a finished training: the only place of a benchmark that sees a withheld label."""
 
 from __future__ import annotations
 

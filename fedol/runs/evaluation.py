@@ -1,4 +1,4 @@
-"""Accuracy and diagnostics, read off the finished artefacts of a run: the only place that sees a withheld label."""
+"""Accuracy and diagnostics, read off the finished artefacts of a run: its only place that sees a withheld label."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ from fedol.methods import CEILING, ENSEMBLE, LOCAL, compared, title
 from fedol.report.bench_tables import collect
 
 PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")
+ONE_ROUND = compared("one-round")
 FOUR = ("dirichlet:1", "dirichlet:0.05", "classes:3", "classes:2")  # of data with ten classes
 HARD = ("dirichlet:0.05", "classes:20")
 TWO = ("dirichlet:0.05", "classes:2")

@@ -35,8 +35,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
+from fedol.data import Normalisation
 from fedol.models import blocks, create
-from fedol.training import Epoch, Job, Normalisation, Recipe, fit, resolve_device
+from fedol.training import Epoch, Job, Recipe, fit, resolve_device
 from fedol.training.cpu import threads
 from fedol.training.loop import train
 

@@ -73,7 +73,12 @@ def servers(scenario: Scenario, clients: list[Knowledge], index: torch.Tensor) -
         settings = replace(scenario.config, method=method, iterations=rounds, server_epochs=epochs // rounds)
         processes.append(
             distillation(
-                known, scenario.public[index], scenario.server, settings.distillation, settings.seed, scenario.device
+                known,
+                scenario.public.take(index),
+                scenario.server,
+                settings.distillation,
+                settings.seed,
+                scenario.device,
             )
         )
     test = scenario.data.test

@@ -60,7 +60,7 @@ class Preprocessing(ABC):
         if given.kind != self.kind:
             raise InputError(f"The model takes {self.kind}, but these are {given.kind}; convert them.")
         if self.prepared(given.shape) != shape:
-            other = measures(given.shape) or f"no {self.kind}"
+            other = measures(self.prepared(given.shape)) or f"no {self.kind}"
             raise InputError(f"The model takes {self.kind} of {measures(shape)}, but these are {other}; convert them.")
         return given
 

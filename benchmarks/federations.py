@@ -16,7 +16,7 @@ from _record import ROOT
 from torch import Tensor
 
 from fedol.config import RunConfig
-from fedol.data import Dataset, Images, load
+from fedol.data import Dataset, Labelled, load
 from fedol.errors import InputError
 from fedol.federation.scenario import Scenario
 from fedol.training import fit, predict
@@ -83,7 +83,7 @@ def _trained(name: str, config: RunConfig, data: Dataset) -> Federation:
     for result in fit(jobs, here.device):
         assert result.error is None, result.error
     truth = torch.from_numpy(here.data.public_labels)
-    clients = [predict(job.model, here.public, job.normalise, here.device).exp() for job in jobs]
+    clients = [predict(job.model, here.public, job.prepare, here.device).exp() for job in jobs]
     return Federation(f"{name} seed {config.seed}", clients, truth)
 
 
@@ -91,7 +91,7 @@ def _twenty(data: Dataset, seed: int) -> Dataset:
     """Twenty classes, drawn by the seed."""
     chosen = np.sort(np.random.default_rng(seed).choice(len(data.classes), 20, replace=False))
 
-    def part(images: Images) -> tuple[np.ndarray, np.ndarray]:
+    def part(images: Labelled) -> tuple[np.ndarray, np.ndarray]:
         kept = np.isin(images.y, chosen)
         return images.x[kept], np.searchsorted(chosen, images.y[kept])
 

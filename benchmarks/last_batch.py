@@ -35,16 +35,16 @@ SIZES, DRAWS = (2, 3, 4, 8, 16, 64), 10
 
 def whole(job: Job) -> Job:
     """The job without the images of its last, smaller batch."""
-    count = len(job.images) - len(job.images) % job.recipe.batch_size
-    return replace(job, images=job.images[:count], targets=job.targets[:count])
+    count = len(job.inputs) - len(job.inputs) % job.recipe.batch_size
+    return replace(job, inputs=job.inputs.take(slice(count)), targets=job.targets[:count])
 
 
 def stepped(job: Job, end: Snapshot, size: int, draw: int, device: torch.device) -> nn.Module:
     """The client after one more step, on ``size`` of its images."""
     generator = torch.Generator().manual_seed(derive(SEED, job.name, size, draw))
-    own = torch.randperm(len(job.images), generator=generator)[:size]
+    own = torch.randperm(len(job.inputs), generator=generator)[:size]
     model, recipe = copy.deepcopy(job.model), replace(job.recipe, epochs=job.recipe.epochs + 1)
-    more = replace(job, model=model, images=job.images[own], targets=job.targets[own], recipe=recipe, resume=end)
+    more = replace(job, model=model, inputs=job.inputs.take(own), targets=job.targets[own], recipe=recipe, resume=end)
     (result,) = fit([replace(more, checkpoint=None)], device)
     if result.error:
         raise FedolError(result.error)
@@ -55,7 +55,7 @@ def changes(job: Job, end: Snapshot, scenario: Scenario) -> dict[str, Any]:
     """Points that a step changes, by the number of its images: of the whole model, and by its weights alone."""
 
     def right(model: nn.Module) -> float:
-        log_probs = predict(model, scenario.public, job.normalise, scenario.device)
+        log_probs = predict(model, scenario.public, job.prepare, scenario.device)
         return 100 * accuracy(log_probs, scenario.data.public_labels)
 
     before, statistics = right(job.model), copy.deepcopy(dict(job.model.named_buffers()))
@@ -71,7 +71,7 @@ def changes(job: Job, end: Snapshot, scenario: Scenario) -> dict[str, Any]:
         rows.append({"size": size, **spread})
         print(job.name, size, *(f"{what} {found['mean']:+.2f}" for what, found in spread.items()), flush=True)
     network = str(scenario.client(int(job.name.split()[-1])).model)
-    return {"client": job.name, "network": network, "images": len(job.images), "before": before, "steps": rows}
+    return {"client": job.name, "network": network, "images": len(job.inputs), "before": before, "steps": rows}
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ def curve(scenario: Scenario, result: Fit, states: States) -> dict[str, Any]:
     model, found = result.job.model, []
     for state in states:
         model.load_state_dict(state)
-        log_probs = predict(model, scenario.public, result.job.normalise, scenario.device)
+        log_probs = predict(model, scenario.public, result.job.prepare, scenario.device)
         found.append(round(100 * accuracy(log_probs, scenario.data.public_labels), 2))
     losses = [round(loss, 4) for loss in result.losses]
     return {"client": result.job.name, "path": result.path, "loss": losses, "accuracy": found}

@@ -27,7 +27,6 @@ from _record import script, table, write
 
 import fedol
 from fedol.config import RunConfig
-from fedol.data import Images
 from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge
 from fedol.model import ServerModel
@@ -60,10 +59,10 @@ def attackers(here: Scenario, models: list[ServerModel], shadows: int, audited: 
     test, found = here.data.test, []
     for k in range(audited):
         rest = here.data.private.take(np.setdiff1d(np.arange(len(here.data.private)), here.shares[k]))
-        others = Images(np.concatenate([test.x, rest.x]), np.concatenate([test.y, rest.y]))
+        others = test.joined(rest)
         members = here.data.private.take(here.shares[k])
         c = here.config
-        found.append(Attacker.of(models[k], members, others, here.data.public, c.recipe, shadows, c.seed))
+        found.append(Attacker.of(models[k], members, others, here.public, c.recipe, shadows, c.seed))
     return found
 
 
@@ -80,8 +79,8 @@ def cell(here: Scenario, models: list[ServerModel], readers: list[Attacker], cod
     )  # fmt: skip
     test, found = here.data.test, [reader.read(codec) for reader in readers]
     return {
-        "server_accuracy": accuracy(server.predict_log_proba(test.x), test.y),
-        "client_accuracy": float(np.mean([accuracy(m.predict_log_proba(test.x), test.y) for m in models])),
+        "server_accuracy": accuracy(server.predict_log_proba(test.samples), test.y),
+        "client_accuracy": float(np.mean([accuracy(m.predict_log_proba(test.samples), test.y) for m in models])),
         "membership": {
             attack: {key: float(np.mean([f["membership"][attack][key] for f in found])) for key in leak}
             for attack, leak in found[0]["membership"].items()

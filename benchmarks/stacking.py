@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.func import functional_call, grad, stack_module_state, vmap
 from training import NORMALISE, pytorch_norms
 
+from fedol.data import Images
 from fedol.models import create
 from fedol.training import Job, Recipe, fit
 
@@ -31,9 +32,11 @@ def streams(width: int) -> float:
     images = torch.randint(256, (BATCH * STEPS, 3, 32, 32), dtype=torch.uint8)
     labels = torch.randint(100, (BATCH * STEPS,))
 
+    inputs = Images(images)
+
     def run(epochs: int) -> float:
         models = [create("resnet20", classes=100, shape=(3, 32, 32), width=width, seed=k) for k in range(MODELS)]
-        jobs = [Job(str(k), m, images, labels, NORMALISE, Recipe(epochs, BATCH), k) for k, m in enumerate(models)]
+        jobs = [Job(str(k), m, inputs, labels, NORMALISE, Recipe(epochs, BATCH), k) for k, m in enumerate(models)]
         start = time.perf_counter()
         list(fit(jobs, torch.device("cuda")))
         torch.cuda.synchronize()

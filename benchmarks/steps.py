@@ -23,6 +23,7 @@ import torch
 from _record import gpu, script, table, write
 from training import NORMALISE, SEED, pytorch_norms, side_by_side
 
+from fedol.data import Images
 from fedol.models import create
 from fedol.training import Epoch, Job, Recipe, fit
 from fedol.training.cuda import session, step
@@ -60,11 +61,11 @@ WORKS = {
 def milliseconds(models: list[str], width: int) -> float:
     """Per step and model."""
     generator = torch.Generator().manual_seed(SEED)
-    images = torch.randint(256, (BATCH * STEPS, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    inputs = Images(torch.randint(256, (BATCH * STEPS, 3, 32, 32), dtype=torch.uint8, generator=generator))
     labels = torch.randint(100, (BATCH * STEPS,), generator=generator)
 
     built = [create(m, classes=100, shape=(3, 32, 32), width=width, seed=k) for k, m in enumerate(models)]
-    jobs = [Job(str(k), m, images, labels, NORMALISE, Recipe(EPOCHS, BATCH), k) for k, m in enumerate(built)]
+    jobs = [Job(str(k), m, inputs, labels, NORMALISE, Recipe(EPOCHS, BATCH), k) for k, m in enumerate(built)]
     ends: list[tuple[float, Epoch]] = []
     step._TRIED.clear()  # a variant runs other kernels than the one before
     for result in fit(jobs, torch.device("cuda"), lambda epoch: ends.append((time.perf_counter(), epoch))):

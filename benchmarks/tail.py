@@ -75,7 +75,7 @@ def servers(scenario: Scenario, clients: list[Knowledge], index: torch.Tensor) -
             learn(
                 find(method),
                 known,
-                scenario.public[index],
+                scenario.public.take(index),
                 scenario.server,
                 settings.distillation,
                 settings.seed,

@@ -35,8 +35,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
+from fedol.data import Images, Normalisation
 from fedol.models import blocks, create
-from fedol.training import Epoch, Job, Normalisation, Recipe, fit, resolve_device
+from fedol.training import Epoch, Job, Recipe, fit, resolve_device
 from fedol.training.cpu import threads
 from fedol.training.loop import train
 
@@ -46,19 +47,19 @@ LONGER = 4  # times the epochs, for the steady throughput of ours
 REPEATS = 15  # on a CPU, where the work is short and other programs disturb it: all three in turn, medians count
 
 
-class Images(Dataset[tuple[Tensor, Tensor]]):
+class Loaded(Dataset[tuple[Tensor, Tensor]]):
     """uint8 images with the usual per-sample transform."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.mean = torch.tensor(job.normalise.mean)[:, None, None]
-        self.std = torch.tensor(job.normalise.std)[:, None, None]
+        self.mean = torch.tensor(job.prepare.mean)[:, None, None]
+        self.std = torch.tensor(job.prepare.std)[:, None, None]
 
     def __len__(self) -> int:
-        return len(self.job.images)
+        return len(self.job.inputs)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        return (self.job.images[index].float() / 255 - self.mean) / self.std, self.job.targets[index]
+        return (self.job.inputs.values[index].float() / 255 - self.mean) / self.std, self.job.targets[index]
 
 
 def plain(jobs: list[Job], device: torch.device, on_epoch: Callable[[Epoch], None]) -> None:
@@ -66,7 +67,7 @@ def plain(jobs: list[Job], device: torch.device, on_epoch: Callable[[Epoch], Non
     cuda = device.type == "cuda"
     for job in jobs:
         loader = DataLoader(
-            Images(job), job.recipe.batch_size, shuffle=True, num_workers=4 if cuda else 0, pin_memory=cuda,
+            Loaded(job), job.recipe.batch_size, shuffle=True, num_workers=4 if cuda else 0, pin_memory=cuda,
             persistent_workers=cuda,
         )  # fmt: skip
         model = job.model.to(device).train()
@@ -80,7 +81,7 @@ def plain(jobs: list[Job], device: torch.device, on_epoch: Callable[[Epoch], Non
                 loss.backward()
                 optimiser.step()
                 total += loss.item()
-            on_epoch(Epoch(job, epoch, total, len(job.images)))
+            on_epoch(Epoch(job, epoch, total, len(job.inputs)))
 
 
 def resident(jobs: list[Job], device: torch.device, on_epoch: Callable[[Epoch], None]) -> None:
@@ -107,7 +108,7 @@ def pytorch_norms() -> Iterator[None]:
 
 def measure(version: Callable[..., None], make: Callable[[int], list[Job]], device: torch.device) -> dict[str, float]:
     """Seconds of the work, and from a longer run the throughput that no set-up is counted in."""
-    short = [replace(job, images=job.images[:200], targets=job.targets[:200]) for job in make(1)[:2]]
+    short = [replace(job, inputs=job.inputs.take(slice(200)), targets=job.targets[:200]) for job in make(1)[:2]]
     version(short, device, lambda epoch: None)
 
     def run(jobs: list[Job]) -> tuple[float, int, list[tuple[float, Epoch]]]:
@@ -169,7 +170,14 @@ def works(device: torch.device, width: int, epochs: int) -> dict[str, Callable[[
         model: nn.Module = create(spec, classes=classes, shape=shape, width=width, seed=seed)
         recipe = Recipe(epochs=epochs * times, batch_size=batch)
         return Job(
-            f"{spec} {seed}", model, images[:count], labels[:count], normalise, recipe, seed, alone=spec == server
+            f"{spec} {seed}",
+            model,
+            Images(images[:count]),
+            labels[:count],
+            normalise,
+            recipe,
+            seed,
+            alone=spec == server,
         )
 
     return {
@@ -205,7 +213,7 @@ def ceilings(device: torch.device) -> dict[str, float]:
 def flops_per_image(job: Job) -> float:
     """Forward and backward, taken as three times the forward pass."""
     with FlopCounterMode(display=False) as counter:
-        job.model.cpu().eval()(torch.zeros(1, *job.images.shape[1:]))
+        job.model.cpu().eval()(torch.zeros(1, *job.inputs.shape))
     return 3 * counter.get_total_flops()
 
 
@@ -229,7 +237,7 @@ def main() -> None:
                     turn = {"plain": measure(plain, make, device), "resident": measure(resident, make, device)}
                 turns.append({**turn, "ours": measure(ours, make, device)})
             rows = {v: {key: median(turn[v][key] for turn in turns) for key in turns[0][v]} for v in turns[0]}
-            flops = sum(flops_per_image(job) * len(job.images) for job in make(1)) / sum(len(j.images) for j in make(1))
+            flops = sum(flops_per_image(job) * len(job.inputs) for job in make(1)) / sum(len(j.inputs) for j in make(1))
             for version, row in rows.items():
                 row["ratio_all_in"] = row["all_in"] / rows["plain"]["all_in"]
                 row["ratio_steady"] = row["steady"] / rows["plain"]["steady"]

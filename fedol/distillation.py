@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fedol import methods
-from fedol.core.arrays import Array, to_tensor
-from fedol.data.split import channel_statistics
+from fedol.core.arrays import Array
+from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, unknown
 from fedol.knowledge import Knowledge
 from fedol.knowledge.uploads import Uploads
@@ -22,7 +22,7 @@ from fedol.robust.defence import NONE, Defence
 from fedol.robust.screening import screen
 from fedol.seeding import derive
 from fedol.settings import Training, Voting
-from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, resolve_device
+from fedol.training import Job, Process, Recipe, Snapshot, drive, resolve_device
 
 Note = Callable[[int, Knowledge], None]
 
@@ -97,7 +97,7 @@ def _numbered(knowledge: Iterable[Knowledge], left_out: Container[int]) -> Itera
 
 def distill(
     knowledge: Iterable[Knowledge | Array],
-    public: Array,
+    public: Samples | Array,
     *,
     model: ModelSpec = "resnet56",
     method: str = "fedol",
@@ -108,18 +108,14 @@ def distill(
     defence: str = NONE,
     **settings: Any,
 ) -> ServerModel:
-    """Train a server model from clients' knowledge and the public images (uint8 [N, channels, H, W]).
+    """Train a server model from clients' knowledge and the public samples (an array: uint8 [N, channels, H, W]).
 
     ``knowledge`` holds ``Knowledge`` or arrays of probabilities [N, C], one per client. ``settings`` are the fields of
     ``Voting`` (iterations, tau, rho, rho_step) and of ``Training`` (epochs, batch_size, lr, optimiser, schedule,
     weight_decay, augment, patch, average). ``defence`` names defences against clients that lie
     (``fedol.robust.defence``), for instance "trust,exact,cap,runoff".
     """
-    images = to_tensor(public, "public images")
-    if images.dim() != 4 or images.dtype != torch.uint8:
-        raise InputError(
-            f"public images must be uint8 [N, channels, H, W], but are {images.dtype} {list(images.shape)}."
-        )
+    shared = samples(public, "public images")
     clients = [
         item if isinstance(item, Knowledge) else Knowledge.from_probabilities(item, client=f"client {number}")
         for number, item in enumerate(knowledge)
@@ -127,21 +123,19 @@ def distill(
     if not clients:
         raise InputError("There is no client to learn from; pass at least one client's knowledge.")
     for client in clients:
-        if client.log_probs.shape != (len(images), clients[0].log_probs.shape[1]):
+        if client.log_probs.shape != (len(shared), clients[0].log_probs.shape[1]):
             raise InputError(
-                f"{client.client} predicts {list(client.log_probs.shape)}, but there are {len(images)} public images "
-                f"and {clients[0].client} has {clients[0].log_probs.shape[1]} classes."
+                f"{client.client} predicts {list(client.log_probs.shape)}, but there are {len(shared)} public "
+                f"{shared.kind} and {clients[0].client} has {clients[0].log_probs.shape[1]} classes."
             )
     count = clients[0].log_probs.shape[1]
     names = [str(c) for c in range(count)] if classes is None else classes
     if len(names) != count:
         raise InputError(f"There are {len(names)} class names, but the clients predict {count} classes.")
-    mean, std = channel_statistics(images.cpu().numpy())
-    channels, height, breadth = images.shape[1:]
-    architecture = Architecture(model, tuple(names), (channels, height, breadth), width, Normalisation(mean, std))
+    architecture = Architecture.on(shared, model, names, width)
     wanted = replace(_wanted(method, settings), defence=Defence.parse(defence))
     where, known = resolve_device(device), methods.knowing(methods.find(method).name)
-    ((_, learnt),) = drive([learn(known, clients, images, architecture, wanted, seed, where)], where)
+    ((_, learnt),) = drive([learn(known, clients, shared, architecture, wanted, seed, where)], where)
     return learnt.server
 
 
@@ -158,7 +152,7 @@ def _wanted(method: str, settings: dict[str, Any]) -> Distillation:
 def learn(
     method: Method,
     knowledge: Iterable[Knowledge],
-    public: Tensor,
+    public: Samples,
     architecture: Architecture,
     settings: Distillation,
     seed: int,
@@ -189,7 +183,7 @@ def learn(
 
 def serve(
     teacher: Teacher,
-    public: Tensor,
+    public: Samples,
     architecture: Architecture,
     recipe: Recipe,
     seed: int,
@@ -213,7 +207,7 @@ def serve(
         targets = teacher.targets(iteration, server.predict_log_proba(public).exp() if votes else None)
         if targets.soft.shape != (len(public), len(architecture.classes)):
             raise InputError(
-                f"Targets must be [{len(public)}, {len(architecture.classes)}], a row for each image and a column for "
+                f"Targets must be [{len(public)}, {len(architecture.classes)}], a row for each sample and a column for "
                 f"each class, but the method's are {list(targets.soft.shape)}."
             )
         if not torch.isfinite(targets.soft).all():
@@ -223,9 +217,9 @@ def serve(
         result = yield Job(
             name=f"{name} {iteration}/{teacher.iterations}",
             model=server.module,
-            images=public,
+            inputs=public,
             targets=targets.soft,
-            normalise=architecture.normalise,
+            prepare=architecture.prepare,
             recipe=recipe,
             seed=derive(seed, "server", iteration),
             resume=store.snapshot(iteration) if store else None,

@@ -1,4 +1,4 @@
-"""A trained model as one ONNX file that needs neither FedOL nor PyTorch: raw pixels in, probabilities out."""
+"""A trained model as one ONNX file that needs neither FedOL nor PyTorch: raw values in, probabilities out."""
 
 from __future__ import annotations
 
@@ -20,26 +20,22 @@ from fedol.model import ServerModel
 from fedol.progress import watched
 
 
-class WithPixels(nn.Module):
-    """Normalisation, the model, softmax: what ``ServerModel.predict_proba`` does."""
-
-    mean: Tensor
-    std: Tensor
+class FromRaw(nn.Module):
+    """Preprocessing, the model, softmax: what ``ServerModel.predict_proba`` does."""
 
     def __init__(self, model: ServerModel) -> None:
         super().__init__()
-        normalise = model.architecture.normalise
-        self.module = model.module
-        self.register_buffer("mean", torch.tensor(normalise.mean)[:, None, None])
-        self.register_buffer("std", torch.tensor(normalise.std)[:, None, None])
+        self.module, self.prepare = model.module, model.architecture.prepare
 
-    def forward(self, images: Tensor) -> Tensor:
-        """uint8 [N, channels, H, W] to probabilities [N, classes]."""
-        return torch.softmax(self.module((images.float() / 255 - self.mean) / self.std), 1)
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Raw values to probabilities [N, classes]."""
+        return torch.softmax(self.module(self.prepare(inputs)), 1)
 
 
 def export_onnx(model: ServerModel, path: Path) -> None:
-    """Write the file; its input is ``images``, its output ``probabilities``, and its metadata has the class names."""
+    """Write the file: its input is called ``images``, or as its kind is, its output ``probabilities``.
+
+    Its metadata has the class names."""
     for _ in watched(_steps(model, path), "exporting", 3):
         pass
 
@@ -51,20 +47,20 @@ def _steps(model: ServerModel, path: Path) -> Iterator[None]:
         import onnxscript  # noqa: F401  (torch's exporter needs it and would fail without saying so)
     except ImportError:
         raise FedolError("Exporting needs the packages onnx and onnxscript: pip install 'fedol[onnx]'.") from None
-    wrapped = WithPixels(model).cpu().eval()
+    wrapped, known = FromRaw(model).cpu().eval(), model.architecture
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that this export does not need
-    example = torch.zeros(2, *model.architecture.shape, dtype=torch.uint8)
+    example, kind = known.prepare.blank(known.shape), known.prepare.kind
     try:
         with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the exporter's notes to itself
-            batch = {"images": {0: torch.export.Dim("batch")}}
+            batch = ({0: torch.export.Dim("batch")},)
             program = torch.export.export(wrapped, (example,), dynamic_shapes=batch, strict=False)
             yield
             with contextlib.redirect_stdout(io.StringIO()):
                 torch.onnx.export(
                     program,
                     f=Path(scratch) / "model.onnx",
-                    input_names=["images"],
+                    input_names=[kind],
                     output_names=["probabilities"],
                     dynamo=True,
                     external_data=False,

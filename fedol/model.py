@@ -1,7 +1,8 @@
-"""The trained server model: predicts on raw images, saves to one file and loads back."""
+"""The trained server model: predicts on raw samples, saves to one file and loads back."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,14 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedol.core.arrays import Array, to_tensor
-from fedol.errors import FedolError, InputError, measures
+from fedol.core.arrays import Array
+from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
+from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_tensors, write_tensors
 from fedol.models import ModelSpec, address, create, describe
 from fedol.models.registry import is_code
 from fedol.models.trust import trusted
 from fedol.text import is_text, printable
-from fedol.training import Normalisation, predict
+from fedol.training import predict
 
 LONGEST = 1000  # characters of a model's name
 
@@ -29,9 +31,17 @@ class Architecture:
 
     model: ModelSpec
     classes: tuple[str, ...]
-    shape: tuple[int, int, int]
+    shape: Shape  # of one sample as the model takes it
     width: int
-    normalise: Normalisation
+    prepare: Preprocessing
+
+    @classmethod
+    def on(
+        cls, inputs: Samples, model: ModelSpec, classes: Sequence[str], width: int, prepare: Preprocessing | None = None
+    ) -> Architecture:
+        """A model for these samples, and for their like; prepared as suits them unless something else is said."""
+        prepare = prepare or inputs.fit()
+        return cls(model, tuple(classes), prepare.prepared(inputs.shape), width, prepare)
 
     def build(self, seed: int = 0) -> nn.Module:
         """A freshly initialised module."""
@@ -44,28 +54,20 @@ class Architecture:
             "classes": list(self.classes),
             "shape": list(self.shape),
             "width": self.width,
-            "mean": list(self.normalise.mean),
-            "std": list(self.normalise.std),
+            **self.prepare.header(),
         }
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> Architecture:
         """What ``header`` gave, or an ``InputError`` that says what makes no sense: it may be a stranger's."""
         model, classes, shape, width = (header[key] for key in ("model", "classes", "shape", "width"))
-        mean, std = header["mean"], header["std"]
         if not _text(model) or len(model) > LONGEST:
             raise InputError("it names no model")
         if not (isinstance(classes, list) and classes and all(map(_text, classes))):
             raise InputError("its classes are no list of names")
-        if not (isinstance(shape, list) and len(shape) == 3 and all(map(_count, [*shape, width]))):
-            raise InputError("the shape of its images or its width makes no sense")
-        for scale in (mean, std):
-            if not (isinstance(scale, list) and len(scale) == shape[0] and all(map(_finite, scale))):
-                raise InputError("the mean or the deviation of its pixels makes no sense")
-        if min(std) <= 0:
-            raise InputError("the deviation of its pixels is not above 0")
-        normalise = Normalisation(tuple(map(float, mean)), tuple(map(float, std)))
-        return cls(model, tuple(classes), (shape[0], shape[1], shape[2]), width, normalise)
+        if not (isinstance(shape, list) and shape and all(map(_count, [*shape, width]))):
+            raise InputError("the shape of its samples or its width makes no sense")
+        return cls(model, tuple(classes), tuple(shape), width, preprocessing_of(header, tuple(shape)))
 
 
 @dataclass(eq=False)
@@ -82,25 +84,19 @@ class ServerModel:
         """The class names, in the order of the predictions."""
         return self.architecture.classes
 
-    def predict_log_proba(self, images: Array) -> Tensor:
-        """Log-probabilities [N, classes] of uint8 images [N, channels, H, W]."""
-        pixels, shape = to_tensor(images, "images"), self.architecture.shape
-        if pixels.dtype != torch.uint8:
-            what = str(pixels.dtype).removeprefix("torch.")
-            raise InputError(f"The model takes images as uint8, 0 to 255, but these are {what}; convert them.")
-        if tuple(pixels.shape[1:]) != shape:
-            given = measures(pixels.shape[1:]) or "no images"
-            raise InputError(f"The model takes images of {measures(shape)}, but these are {given}; convert them.")
-        return predict(self.module, pixels, self.architecture.normalise, self.device)
+    def predict_log_proba(self, inputs: Samples | Array) -> Tensor:
+        """Log-probabilities [N, classes] of samples, or of uint8 images [N, channels, H, W]."""
+        known = self.architecture
+        return predict(self.module, known.prepare.accept(inputs, known.shape), known.prepare, self.device)
 
-    def predict_proba(self, images: Array) -> np.ndarray:
-        """Probabilities [N, classes] of uint8 images [N, channels, H, W]."""
-        probs: np.ndarray = self.predict_log_proba(images).exp().numpy()
+    def predict_proba(self, inputs: Samples | Array) -> np.ndarray:
+        """Probabilities [N, classes] of samples, or of uint8 images [N, channels, H, W]."""
+        probs: np.ndarray = self.predict_log_proba(inputs).exp().numpy()
         return probs
 
-    def predict(self, images: Array) -> np.ndarray:
-        """The most probable class of each image, as an index into ``classes``."""
-        index: np.ndarray = self.predict_proba(images).argmax(1)
+    def predict(self, inputs: Samples | Array) -> np.ndarray:
+        """The most probable class of each sample, as an index into ``classes``."""
+        index: np.ndarray = self.predict_proba(inputs).argmax(1)
         return index
 
     def save(self, path: str | Path) -> None:
@@ -162,8 +158,3 @@ def _text(value: Any) -> bool:
 
 def _count(value: Any) -> bool:
     return type(value) is int and 0 < value < 1 << 31
-
-
-def _finite(value: Any) -> bool:
-    """Whether it is a number that float32 can hold; NaN is smaller than nothing."""
-    return type(value) in (int, float) and abs(value) < 1e38

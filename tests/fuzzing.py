@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from fedol import Knowledge, Task
+from fedol.data import Normalisation
 from fedol.data.unlabelled import load_images
 from fedol.errors import FedolError, InputError
 from fedol.federation.roster import Roster
@@ -30,7 +31,6 @@ from fedol.federation.transports.folder import Inbox
 from fedol.knowledge.inspection import inspect
 from fedol.model import Architecture, ServerModel, load
 from fedol.models import create
-from fedol.training import Normalisation
 
 PUBLIC = np.arange(40, dtype=np.uint8).reshape(10, 1, 2, 2)
 TASK = Task.of(PUBLIC, ["a", "b", "c", "d"], "fuzz")

@@ -9,6 +9,7 @@ from torch import nn
 
 import fedol
 from fedol.data import load
+from fedol.data.samples import samples
 from fedol.errors import InputError
 from fedol.methods import Distillation
 from fedol.methods.fedol import FedOL
@@ -113,8 +114,8 @@ def test_an_iteration_continues_the_weights_or_restarts_with_a_fresh_optimiser_a
     targets = method.targets(2, torch.from_numpy(first.predict_proba(PUBLIC))).soft
     if name == "fedol-reinit":
         first.module = first.architecture.build(derive(0, "server", "init", 2))
-    seed, normalise = derive(0, "server", 2), first.architecture.normalise
-    (result,) = fit([Job("by hand", first.module, torch.from_numpy(PUBLIC), targets, normalise, recipe, seed)], CPU)
+    seed, prepare = derive(0, "server", 2), first.architecture.prepare
+    (result,) = fit([Job("by hand", first.module, samples(PUBLIC), targets, prepare, recipe, seed)], CPU)
     assert result.error is None
     assert equal(first, both)
 

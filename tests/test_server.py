@@ -10,11 +10,10 @@ import torch
 from torch import nn
 
 import fedol
-from fedol.data import load
+from fedol.data import Normalisation, load
 from fedol.errors import FedolError, InputError
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec, create
-from fedol.training import Normalisation
 
 
 class Local(nn.Module):
@@ -61,7 +60,7 @@ def test_what_is_saved_is_what_is_loaded(model: ModelSpec, tmp_path: Path) -> No
         after = fedol.load(place)
         np.testing.assert_array_equal(after.predict_proba(IMAGES), before.predict_proba(IMAGES))
         assert (after.classes, after.history) == (before.classes, before.history)
-        assert after.architecture.normalise == before.architecture.normalise
+        assert after.architecture.prepare == before.architecture.prepare
         assert not after.module.training
 
 

@@ -12,7 +12,8 @@ from observing import Seen
 from torch import nn
 
 import fedol
-from fedol.data import Dataset, load, split
+from fedol.data import Dataset, Labelled, load, split
+from fedol.data.samples import samples
 from fedol.data.split import Split
 from fedol.errors import FedolError
 from fedol.federation.simulation import RunResult
@@ -126,7 +127,7 @@ def test_withheld_labels_and_the_test_set_reach_no_training(
 ) -> None:
     def poisoned(data: Dataset, public: int, seed: int, development: int = 0) -> Split:
         honest = split(data, public, seed, development)
-        test = dataclasses.replace(honest.test, x=255 - honest.test.x, y=9 - honest.test.y)
+        test = Labelled(samples(255 - honest.test.x), 9 - honest.test.y)
         return dataclasses.replace(honest, public_labels=9 - honest.public_labels, test=test)
 
     monkeypatch.setattr("fedol.federation.scenario.split", poisoned)

@@ -12,11 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedol.data import Images, Normalisation
+from fedol.data.samples import samples
 from fedol.errors import InputError
 from fedol.models import create
 from fedol.models.blocks import fused_kernels
 from fedol.seeding import derive
-from fedol.training import Epoch, Fit, Job, Normalisation, Process, Recipe, drive, fit, predict, resolve_device
+from fedol.training import Epoch, Fit, Job, Process, Recipe, drive, fit, predict, resolve_device
 
 CPU = torch.device("cpu")
 NORMALISE = Normalisation((0.3,), (0.2,))
@@ -29,7 +31,7 @@ SOFT = torch.from_numpy(GENERATOR.dirichlet(np.ones(4), size=50)).float()
 def job(model: Any = "cnn", name: str = "it", targets: Tensor = HARD, seed: int = 3, **recipe: Any) -> Job:
     settings = Recipe(**{"epochs": 3, "batch_size": 16, **recipe})
     module = create(model, classes=4, shape=(1, 8, 8), width=4, seed=seed)
-    return Job(name, module, IMAGES[: len(targets)], targets, NORMALISE, settings, seed)
+    return Job(name, module, Images(IMAGES[: len(targets)]), targets, NORMALISE, settings, seed)
 
 
 def train(*jobs: Job) -> dict[str, Fit]:
@@ -56,10 +58,10 @@ def plain_loop(task: Job) -> tuple[list[Tensor], list[float]]:
     for epoch in range(1, task.recipe.epochs + 1):
         shuffle = torch.Generator().manual_seed(derive(task.seed, "shuffle", epoch))
         total, seen = 0.0, 0
-        for batch in torch.randperm(len(task.images), generator=shuffle).split(task.recipe.batch_size):
+        for batch in torch.randperm(len(task.inputs), generator=shuffle).split(task.recipe.batch_size):
             if len(batch) == 1:
                 continue
-            x = (task.images[batch].float() / 255 - 0.3) / 0.2
+            x = (task.inputs.batch(batch).float() / 255 - 0.3) / 0.2
             loss = F.cross_entropy(model(x.contiguous(memory_format=torch.channels_last)), task.targets[batch])
             optimiser.zero_grad()
             loss.backward()
@@ -110,7 +112,7 @@ def test_company_changes_nothing(model: Any) -> None:
 def test_dropout_is_drawn_anew_in_every_job_and_for_every_seed() -> None:
     def result(seed: int) -> list[Tensor]:
         task = job(Noisy, seed=1)
-        return weights(train(Job("it", task.model, IMAGES, HARD, NORMALISE, task.recipe, seed))["it"])
+        return weights(train(Job("it", task.model, Images(IMAGES), HARD, NORMALISE, task.recipe, seed))["it"])
 
     assert same(result(1), result(1))
     assert not same(result(1), result(2))
@@ -201,14 +203,14 @@ def test_an_error_in_a_process_ends_them_all() -> None:
 def test_predict_gives_log_probabilities_in_evaluation_mode_and_leaves_the_mode() -> None:
     module = create(Noisy, classes=4, shape=(1, 8, 8), seed=1)
     module.train()
-    one, other = (predict(module, images, NORMALISE, CPU) for images in (IMAGES, IMAGES.numpy()))
+    one, other = (predict(module, samples(images), NORMALISE, CPU) for images in (IMAGES, IMAGES.numpy()))
     assert torch.equal(one, other)  # no dropout
     torch.testing.assert_close(one.exp().sum(1), torch.ones(50))
     assert module.training
     module.eval()
     with torch.no_grad():
         torch.testing.assert_close(one, torch.log_softmax(module((IMAGES.float() / 255 - 0.3) / 0.2), 1))
-    torch.testing.assert_close(predict(module, IMAGES, NORMALISE, CPU, batch=7), one)
+    torch.testing.assert_close(predict(module, Images(IMAGES), NORMALISE, CPU, batch=7), one)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +223,7 @@ def test_predict_gives_log_probabilities_in_evaluation_mode_and_leaves_the_mode(
         (lambda: job(lr=math.nan), "lr must be a positive number"),
         (lambda: job(targets=HARD[:1]), "it has 1 training images; at least 2 are needed"),
         (lambda: job(targets=HARD[:0]), "it has 0 training images"),
-        (lambda: Job("it", nn.Identity(), IMAGES, HARD[:9], NORMALISE), "it has 50 images but 9 targets"),
+        (lambda: Job("it", nn.Identity(), Images(IMAGES), HARD[:9], NORMALISE), "it has 50 images but 9 targets"),
         (lambda: resolve_device("tpu"), "no device 'tpu'"),
         (lambda: resolve_device("cpu:x"), "'cpu:x' is not available"),
         (lambda: resolve_device("cpu:"), "'cpu:' is not available"),

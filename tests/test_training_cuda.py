@@ -12,8 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fedol.data import Images, Normalisation
 from fedol.models import blocks, create
-from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, fit
+from fedol.training import Job, Process, Recipe, Snapshot, drive, fit
 from fedol.training.cuda import step
 from fedol.training.cuda.engine import CudaEngine
 from fedol.training.loop import train
@@ -33,7 +34,7 @@ def job(
     images = (noise + 19 * labels[:, None, None, None]).to(torch.uint8)
     if isinstance(model, str):
         model = create(model, classes=10, shape=(3, 16, 16), width=16, seed=seed)
-    return Job(name, model, images, labels, NORMALISE, Recipe(**{"epochs": 3, **recipe}), seed)  # type: ignore[arg-type]
+    return Job(name, model, Images(images), labels, NORMALISE, Recipe(**{"epochs": 3, **recipe}), seed)  # type: ignore[arg-type]
 
 
 def weights(model: nn.Module) -> list[Tensor]:
@@ -113,10 +114,10 @@ def test_a_second_job_of_the_same_model_continues_with_a_fresh_optimiser() -> No
     first = job(epochs=2)
     (one,) = fit([first], DEVICE)
     state = copy.deepcopy(first.model.state_dict())
-    again = Job("again", first.model, first.images, first.targets, NORMALISE, first.recipe, 7)
+    again = Job("again", first.model, first.inputs, first.targets, NORMALISE, first.recipe, 7)
     fresh = job("again", epochs=2)
     fresh.model.load_state_dict({key: value.cpu() for key, value in state.items()})
-    separate = Job("again", fresh.model, first.images, first.targets, NORMALISE, first.recipe, 7)
+    separate = Job("again", fresh.model, first.inputs, first.targets, NORMALISE, first.recipe, 7)
     (continued,) = fit([again], DEVICE)
     (expected,) = fit([separate], DEVICE)
     assert continued.losses == expected.losses
@@ -290,11 +291,12 @@ LATE = """
 import torch
 from triton import knobs
 from fedol.models import create
-from fedol.training import Job, Normalisation, Recipe, fit
+from fedol.data import Images, Normalisation
+from fedol.training import Job, Recipe, fit
 late = []
 knobs.runtime.jit_post_compile_hook = lambda **about: about["is_manual_warmup"] or late.append(about["repr"])
 model = create("resnet11", classes=10, shape=(3, 32, 32), width=16)
-images, labels = torch.zeros(100, 3, 32, 32, dtype=torch.uint8), torch.zeros(100, dtype=torch.int64)
+images, labels = Images(torch.zeros(100, 3, 32, 32, dtype=torch.uint8)), torch.zeros(100, dtype=torch.int64)
 (result,) = fit([Job("a", model, images, labels, Normalisation((0.5,) * 3, (0.25,) * 3), Recipe(epochs=1), 0)],
                 torch.device("cuda"))
 assert result.path.startswith("CUDA graph"), result.path

@@ -22,7 +22,7 @@ MIXTURE = "fedhkt-k"  # the λ mixture, of the ensembles worth looking at the fi
 
 def test_accuracy(model: ServerModel, scenario: Scenario) -> float:
     """On the dataset's own test set."""
-    return accuracy(model.predict_log_proba(scenario.data.test.x), scenario.data.test.y)
+    return accuracy(model.predict_log_proba(scenario.data.test.samples), scenario.data.test.y)
 
 
 def ceiling(scenario: Scenario) -> Teacher:
@@ -33,7 +33,7 @@ def ceiling(scenario: Scenario) -> Teacher:
 def ensembles(models: Iterable[ServerModel], scenario: Scenario) -> dict[str, float]:
     """Test accuracy of the clients pooled as the knowledge methods pool them; nothing is trained."""
     test = scenario.data.test
-    predictions = [Knowledge.from_logits(model.predict_log_proba(test.x)) for model in models]
+    predictions = [Knowledge.from_logits(model.predict_log_proba(test.samples)) for model in models]
     names = dict.fromkeys([MIXTURE, *methods.compared("ensemble")])
     pooled = {name: methods.find(name).teacher(predictions, Distillation()).targets(1, None).soft for name in names}
     return {name: accuracy(soft, test.y) for name, soft in pooled.items()}

@@ -134,12 +134,11 @@ class Bench:
     def _measured_speed(self) -> float:
         """FLOPs per second on this device by a few batches of the server: small clients have less."""
         here, size = self._scenario, self.spec.config.batch_size
-        images = here.public[torch.arange(4 * size) % len(here.public)]  # of few images the same again
-        classes = torch.zeros(len(images), dtype=torch.long)
-        normalise = here.server.normalise
-        job = Job("speed", here.server.build(), images, classes, normalise, Recipe(1, size), alone=True)
+        inputs = here.public.take(torch.arange(4 * size) % len(here.public))  # of few samples the same again
+        classes = torch.zeros(len(inputs), dtype=torch.long)
+        job = Job("speed", here.server.build(), inputs, classes, here.server.prepare, Recipe(1, size), alone=True)
         (result,) = fit([job], self.device)
-        return len(images) * TRAINING * forward_flops(here.server) / result.seconds
+        return len(inputs) * TRAINING * forward_flops(here.server) / result.seconds
 
     def _known_speed(self) -> float | None:
         """FLOPs per second on this device, from what is finished in the folder."""

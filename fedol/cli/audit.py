@@ -73,7 +73,7 @@ def audit(
             raise InputError("Give the folder of a run, or --task, --model and --data.")
         folder = TaskFolder.open(task)
         members, others = client_data(data, folder.task)
-        images = folder.public(public)
+        shared = folder.samples(public)
         how = codec or folder.task.codec
         opened = open_model(model, trust_code)
         ours = isinstance(opened, ServerModel)
@@ -85,7 +85,7 @@ def audit(
         recipe = replace(kept or Recipe(), **training)
         with LiveProgress(quiet=as_json) as progress:
             told = progress.epoch
-            one = attack(asked, members, others, images, recipe, how, count, settings.get("seed", 0), told, release)
+            one = attack(asked, members, others, shared, recipe, how, count, settings.get("seed", 0), told, release)
         guarantee = promise(opened)
         one["privacy"] = asdict(guarantee) if guarantee else None
         found = {"clients": [{"client": Path(model).stem, "samples": len(members), **one}]}

@@ -113,7 +113,7 @@ def predict(
     if release:
         parsed(release)
     with LiveProgress(quiet=quiet or as_json):
-        knowledge = predict_knowledge(model, folder.public(public), folder.task, name, trust_code)
+        knowledge = predict_knowledge(model, folder.samples(public), folder.task, name, trust_code)
     if release:
         knowledge = released(knowledge, release)
     written = knowledge.save(out, packed, key)

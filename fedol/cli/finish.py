@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from fedol.data import Images
+from fedol.data import Labelled
 from fedol.federation.coordinator import Coordinator
 from fedol.progress import Several
 from fedol.report.pages import Pages
@@ -17,7 +17,7 @@ from fedol.report.server import remarks, server_table
 from fedol.runs.folder import REPORT, SHARED
 
 
-def finish(coordinator: Coordinator, test: Images | None, quiet: bool, as_json: bool) -> dict[str, Any]:
+def finish(coordinator: Coordinator, test: Labelled | None, quiet: bool, as_json: bool) -> dict[str, Any]:
     """Train on what was collected, print the summary and return it."""
     with LiveProgress(quiet=quiet or as_json) as progress:
         summary = coordinator.run(Several(progress, Pages()), test)

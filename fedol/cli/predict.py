@@ -10,7 +10,7 @@ import typer
 
 from fedol.cli.options import Json, TrustCode
 
-BATCH = 512  # images between two moves of the progress bar
+BATCH = 512  # samples between two moves of the progress bar
 
 
 def predict(
@@ -25,7 +25,7 @@ def predict(
     """
     import numpy as np
 
-    from fedol.data.unlabelled import load_images
+    from fedol.data.unlabelled import load_samples
     from fedol.model import load
     from fedol.progress import watched
     from fedol.report.progress import LiveProgress
@@ -33,16 +33,16 @@ def predict(
 
     model = load(run, trust_code=trust_code)
     with LiveProgress(quiet=as_json):
-        pixels, names = load_images(images)
-        parts = [pixels[start : start + BATCH] for start in range(0, len(pixels), BATCH)]
+        found, names = load_samples(images)
+        parts = [found.take(slice(start, start + BATCH)) for start in range(0, len(found), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
-    found = [
+    rows = [
         {"image": name, "class": model.classes[row.argmax()], "probability": float(row.max())}
         for name, row in zip(names, probs, strict=True)
     ]
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(rows, indent=1))
         return
-    for line in found:
+    for line in rows:
         image, name = (shown(line[key], "cell") for key in ("image", "class"))
         print(f"{image}\t{name}\t{line['probability']:.4f}")

@@ -46,7 +46,7 @@ def new(
 
     Example: fedol task new task --public images/ --classes cat,dog --client alice --client bob=PUBLIC_KEY
     """
-    from fedol.data.unlabelled import load_images
+    from fedol.data.unlabelled import load_samples
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.signing import check_public_key
     from fedol.knowledge.task import Task
@@ -54,18 +54,18 @@ def new(
     from fedol.text import say
 
     with LiveProgress(quiet=as_json):
-        images, _ = load_images(public)
+        shared, _ = load_samples(public)
     clients: dict[str, str | None] = {}
     for entry in client or []:
         who, keyed, key = entry.partition("=")
         if who in clients:
             raise InputError(f"The client '{who}' is given twice; give each one once, with its key.")
         clients[who] = check_public_key(key) if keyed else None
-    base = Task.of(images, class_names(classes), folder.resolve().name if name is None else name)
+    base = Task.of(shared, class_names(classes), folder.resolve().name if name is None else name)
     accepted = tuple(codec.strip() for codec in codecs.split(",") if codec.strip())
     # Not from a seed: a federation that is repeated must not take what was signed for the last one.
     task = replace(base, codecs=accepted, max_bytes=max_bytes, clients=clients, nonce=secrets.token_hex(8))
-    TaskFolder.create(folder, task, None if only_fingerprint else images)
+    TaskFolder.create(folder, task, None if only_fingerprint else shared)
     if as_json:
         print(json.dumps({"folder": str(folder), "id": task.id, "name": task.name, "samples": task.samples}))
         return

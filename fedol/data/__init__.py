@@ -1,4 +1,4 @@
-"""Datasets as uint8 arrays, the public/private/test split, and partitions over clients. NumPy only."""
+"""Samples of any kind, datasets of them, the public/private/test split, and partitions over clients."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedol.data.cifar import load_cifar10, load_cifar100
-from fedol.data.dataset import Dataset, Images, fingerprint
+from fedol.data.dataset import Dataset, Labelled, fingerprint
 from fedol.data.digits import load_digits
 from fedol.data.fashion import load_fashion_mnist
 from fedol.data.folder import load_folder
+from fedol.data.images import Images, Normalisation
 from fedol.data.npz import load_npz
 from fedol.data.partitions import PARTITIONS, Partition, Pool, partition, register
+from fedol.data.samples import Preprocessing, Samples
 from fedol.data.schemes import ClassesPerClient, Dirichlet, Iid, Sites
 from fedol.data.split import Split, split
 from fedol.errors import InputError, unknown
@@ -24,8 +26,12 @@ __all__ = [
     "Dirichlet",
     "Iid",
     "Images",
+    "Labelled",
+    "Normalisation",
     "Partition",
     "Pool",
+    "Preprocessing",
+    "Samples",
     "Sites",
     "Split",
     "fingerprint",

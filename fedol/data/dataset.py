@@ -1,4 +1,4 @@
-"""A dataset in memory: uint8 images, integer labels, class names, and a fingerprint of all three."""
+"""A dataset: samples, integer labels, class names, and a fingerprint of all three."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedol.core.arrays import fingerprint as fingerprint
+from fedol.data.samples import Samples, samples
 from fedol.errors import InputError, measures
 
 Groups = npt.NDArray[np.int64] | npt.NDArray[np.str_]  # the site of each sample: a number or a name
@@ -19,35 +20,44 @@ MOST_CLASSES = 65_536  # a larger label is a mistake (an id, a pixel), not a cla
 
 
 @dataclass(frozen=True, eq=False)
-class Images:
-    """Labelled images: ``x`` uint8 [N, channels, H, W], C-contiguous, ``y`` int64 [N], and their sites if known."""
+class Labelled:
+    """Samples with their labels, ``y`` int64 [N], and their sites if known."""
 
-    x: npt.NDArray[np.uint8]
+    samples: Samples
     y: npt.NDArray[np.int64]
     groups: Groups | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, index: npt.NDArray[np.integer[Any]]) -> Images:
-        """The images at these positions, in this order."""
-        return Images(self.x[index], self.y[index], None if self.groups is None else self.groups[index])
+    @property
+    def x(self) -> npt.NDArray[Any]:
+        """The samples as an array: of images, uint8 [N, channels, H, W]."""
+        return self.samples.array()
+
+    def take(self, index: npt.NDArray[np.integer[Any]]) -> Labelled:
+        """The samples at these positions, in this order."""
+        groups = None if self.groups is None else self.groups[index]
+        return Labelled(self.samples.take(index), self.y[index], groups)
+
+    def joined(self, others: Labelled) -> Labelled:
+        """These and then the others, without their sites."""
+        return Labelled(self.samples.joined(others.samples), np.concatenate([self.y, others.y]))
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training and test images of the same shape and the names of their classes."""
+    """Training and test samples of the same kind and shape, and the names of their classes."""
 
     name: str
-    train: Images
-    test: Images
+    train: Labelled
+    test: Labelled
     classes: tuple[str, ...]
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of every image."""
-        channels, height, width = self.train.x.shape[1:]
-        return channels, height, width
+    def shape(self) -> tuple[int, ...]:
+        """Of every sample; of an image, channels, height and width."""
+        return self.train.samples.shape
 
     @property
     def unnamed(self) -> bool:
@@ -56,10 +66,10 @@ class Dataset:
 
     @property  # not kept: whoever made the dataset may write into its arrays
     def fingerprint(self) -> str:
-        """SHA-256 over the images and labels of both parts, in order, the class names, and the sites if known."""
-        arrays: list[npt.NDArray[Any]] = [self.train.x, self.train.y, self.test.x, self.test.y]
-        arrays += [] if self.train.groups is None else [self.train.groups]
-        parts = [*(fingerprint(array) for array in arrays), *self.classes]
+        """SHA-256 over the samples and labels of both parts, in order, the class names, and the sites if known."""
+        parts = [each for part in (self.train, self.test) for each in (part.samples.fingerprint, fingerprint(part.y))]
+        parts += [] if self.train.groups is None else [fingerprint(self.train.groups)]
+        parts += self.classes
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @property
@@ -78,7 +88,7 @@ class Dataset:
         name: str = "custom",
         groups: npt.ArrayLike | None = None,
     ) -> Dataset:
-        """Check arrays and make them a dataset.
+        """Check arrays of images and make them a dataset.
 
         Images are [N, H, W], [N, C, H, W] or [N, H, W, C] with one or three channels (where both of the last two
         could be meant, channels come first), uint8 or floats in [0, 1], which are rounded to uint8.
@@ -99,7 +109,7 @@ class Dataset:
         if len(names) < 2 or len(set(names)) < len(names):
             raise InputError(f"{name}: the class names must be two or more and all different, not {_brief(names)}.")
         sites = None if groups is None else _groups(groups, len(x), f"{name}: groups")
-        return cls(name, Images(x, y, sites), Images(test, test_labels), names)
+        return cls(name, Labelled(samples(x), y, sites), Labelled(samples(test), test_labels), names)
 
 
 def pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:

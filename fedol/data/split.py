@@ -1,13 +1,15 @@
-"""The three parts of an experiment: public images without labels, private training images, and the test set."""
+"""The three parts of an experiment: public samples without labels, private training samples, and the test set."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedol.data.dataset import Dataset, Images
+from fedol.data.dataset import Dataset, Labelled
+from fedol.data.samples import Preprocessing, Samples
 from fedol.errors import InputError
 from fedol.seeding import numpy_generator
 
@@ -16,35 +18,39 @@ from fedol.seeding import numpy_generator
 class Split:
     """What clients, server and evaluation each see.
 
-    ``public``         uint8 images [N, channels, H, W] that everyone holds, without labels
-    ``private``        the training images to be dealt to the clients
+    ``shared``         the public samples, which everyone holds, without labels
+    ``private``        the training samples to be dealt to the clients
     ``test``           the dataset's own test set, untouched
     ``public_labels``  diagnostics only (how good were the pseudo-labels?): never for training or selection
-    ``mean``, ``std``  per channel on the [0, 1] scale, from the private images only; a constant channel has std 1
+    ``prepare``        fitted on the private samples only
     """
 
-    public: npt.NDArray[np.uint8]
-    private: Images
-    test: Images
+    shared: Samples
+    private: Labelled
+    test: Labelled
     public_labels: npt.NDArray[np.int64]
     classes: tuple[str, ...]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    prepare: Preprocessing
+
+    @property
+    def public(self) -> npt.NDArray[Any]:
+        """The public samples as an array: of images, uint8 [N, channels, H, W]."""
+        return self.shared.array()
 
 
 def split(dataset: Dataset, public: int, seed: int, development: int = 0) -> Split:
-    """Draw ``public`` training images uniformly (not stratified); the rest are private. Both keep their order.
+    """Draw ``public`` training samples uniformly (not stratified); the rest are private. Both keep their order.
 
-    ``development`` images, drawn from those that would be private, take the place of the test set: what is tuned on
+    ``development`` samples, drawn from those that would be private, take the place of the test set: what is tuned on
     them has never seen it.
     """
     shared, held, private = (dataset.train.take(part) for part in parts(dataset, public, seed, development))
-    mean, std = channel_statistics(private.x)
-    return Split(shared.x, private, held if development else dataset.test, shared.y, dataset.classes, mean, std)
+    test = held if development else dataset.test
+    return Split(shared.samples, private, test, shared.y, dataset.classes, private.samples.fit())
 
 
 def parts(dataset: Dataset, public: int, seed: int, development: int = 0) -> list[npt.NDArray[np.int64]]:
-    """The positions of the public, the held out and the private images among the training images."""
+    """The positions of the public, the held out and the private samples among the training samples."""
     total = len(dataset.train)
     if not isinstance(public, int | np.integer) or not 1 <= public < total:
         raise InputError(
@@ -63,19 +69,3 @@ def parts(dataset: Dataset, public: int, seed: int, development: int = 0) -> lis
             f"development must lie in 0..{total - public - 1:,}: {dataset.name} has {total - public:,} private samples."
         )
     return [np.sort(part) for part in np.split(order, [public, public + development])]
-
-
-def channel_statistics(images: npt.NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation per channel on the [0, 1] scale.
-
-    Counted, not summed: 256 exact counts per channel need no float copy of the images and round only once.
-    """
-    counts = np.zeros((images.shape[1], 256), dtype=np.int64)
-    for start in range(0, len(images), 1024):  # bincount widens its input to int64: keep that piece small
-        for channel, pixels in enumerate(images[start : start + 1024].swapaxes(0, 1)):
-            counts[channel] += np.bincount(pixels.ravel(), minlength=256)
-    share, level = counts / counts.sum(axis=1, keepdims=True), np.arange(256) / 255
-    mean = share @ level
-    std = np.sqrt((share * (level - mean[:, None]) ** 2).sum(axis=1))
-    constant = (counts > 0).sum(axis=1) == 1  # exactly one pixel value: nothing to scale
-    return tuple(mean.tolist()), tuple(np.where(constant, 1.0, std).tolist())

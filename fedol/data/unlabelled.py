@@ -1,7 +1,8 @@
-"""Images without labels: a folder of image files, or an array in an ``.npz`` or ``.npy`` file."""
+"""Samples without labels, so far images: a folder of image files, or an array in an ``.npz`` or ``.npy`` file."""
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from fedol.data.dataset import pixels
 from fedol.data.folder import SUFFIXES, image_files, image_shape, read_images
+from fedol.data.samples import Samples, samples
 from fedol.errors import InputError, cause
 from fedol.text import MOST, printable
 
@@ -22,31 +24,44 @@ FEW_BYTES, PACKED = 1 << 28, 100
 LISTED = 80  # characters of the names that an archive holds
 
 
-def load_images(path: Path, samples: int | None = None) -> tuple[npt.NDArray[np.uint8], list[str]]:
+def load_samples(path: Path, count: int | None = None) -> tuple[Samples, list[str]]:
+    """Samples, and a name for each. Of a stranger's we know how many there must be: ``count``."""
+    images, names = load_images(path, count)
+    return samples(images), names
+
+
+def packed(given: Samples) -> bytes:
+    """Samples as a file that ``load_samples`` reads."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, public=given.array())
+    return buffer.getvalue()
+
+
+def load_images(path: Path, count: int | None = None) -> tuple[npt.NDArray[np.uint8], list[str]]:
     """uint8 [N, channels, H, W], and a name for each: its path in the folder, or its position in the array.
 
     A folder's files are taken in the order of their paths, subfolders included, hidden ones not. An ``.npz`` file holds
-    one array, or several of which the first of ``ARRAYS`` counts. Of a stranger's images we know how many ``samples``
-    there must be: then what they claim is compared before anything is unpacked.
+    one array, or several of which the first of ``ARRAYS`` counts. Of a stranger's images we know their ``count``:
+    then what they claim is compared before anything is unpacked.
     """
     if path.is_dir():
         files = image_files(path, path.rglob("*"))
         if not files:
             raise InputError(f"{path} holds no image files; give a folder of images, an .npz or an .npy file.")
-        if samples is not None:
-            _check_claim(path, samples, (len(files), *image_shape(files[0])), sum(f.stat().st_size for f in files))
+        if count is not None:
+            _check_claim(path, count, (len(files), *image_shape(files[0])), sum(f.stat().st_size for f in files))
         return np.ascontiguousarray(read_images(files)), [str(file.relative_to(path)) for file in files]
     if path.suffix.lower() in SUFFIXES and path.is_file():
         return np.ascontiguousarray(read_images([path])), [path.name]
-    images = pixels(_array(path, samples), str(path))
+    images = pixels(_array(path, count), str(path))
     return images, [str(position) for position in range(len(images))]
 
 
-def _array(path: Path, samples: int | None) -> npt.ArrayLike:
+def _array(path: Path, count: int | None) -> npt.ArrayLike:
     try:
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):
-                return _read(file, path, samples)
+                return _read(file, path, count)
         with zipfile.ZipFile(path) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist()}
             names = [name for name in ARRAYS if name in members] or list(members)
@@ -54,7 +69,7 @@ def _array(path: Path, samples: int | None) -> npt.ArrayLike:
                 held = printable(", ".join(members), LISTED) or "nothing"
                 raise InputError(f"{path} holds {held}; name the images 'images'.")
             with archive.open(members[names[0]]) as member:
-                return _read(member, path, samples)
+                return _read(member, path, count)
     except InputError:
         raise
     except FileNotFoundError:
@@ -64,23 +79,23 @@ def _array(path: Path, samples: int | None) -> npt.ArrayLike:
         raise InputError(f"{path} cannot be read as images ({why}); give a folder, .npz or .npy.") from None
 
 
-def _read(file: IO[bytes], path: Path, samples: int | None) -> npt.ArrayLike:
+def _read(file: IO[bytes], path: Path, count: int | None) -> npt.ArrayLike:
     """The array in an ``.npy`` file or a member of an archive: the very one whose header is looked at."""
     file.seek(0)
-    if samples is not None:
+    if count is not None:
         major, _ = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
-        _check_claim(path, samples, (*shape, dtype.itemsize) if shape else (0,), path.stat().st_size)
+        _check_claim(path, count, (*shape, dtype.itemsize) if shape else (0,), path.stat().st_size)
         file.seek(0)
     array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
     return array
 
 
-def _check_claim(path: Path, samples: int, claim: tuple[int, ...], packed: int) -> None:
+def _check_claim(path: Path, count: int, claim: tuple[int, ...], packed: int) -> None:
     """Refuse another number of images than there must be, or images far larger than their files are."""
-    if claim[0] != samples:
-        raise InputError(f"{path} holds {claim[0]:,} images, but the task has {samples:,}.")
+    if claim[0] != count:
+        raise InputError(f"{path} holds {claim[0]:,} images, but the task has {count:,}.")
     size, limit = math.prod(claim), max(FEW_BYTES, PACKED * packed)
     if size > limit:
         raise InputError(

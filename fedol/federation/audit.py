@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fedol.config import configure
-from fedol.data import Images
 from fedol.errors import FedolError
 from fedol.federation.scenario import Scenario
 from fedol.files import intact, read_json
@@ -49,9 +48,9 @@ def run_audit(
     for k in watched(range(min(clients, config.clients)), "clients"):
         model = replace(load(RunFolder(folder).client_model(k), trust_code=trust_code), device=here.device)
         rest = here.data.private.take(np.setdiff1d(np.arange(len(here.data.private)), here.shares[k]))
-        others = Images(np.concatenate([here.data.test.x, rest.x]), np.concatenate([here.data.test.y, rest.y]))
+        others = here.data.test.joined(rest)
         members = here.data.private.take(here.shares[k])
-        public, how = here.data.public, codec or config.codec
+        public, how = here.public, codec or config.codec
         one = audit(model, members, others, public, config.recipe, how, shadows, config.seed, on_epoch, release)
         found.append({"client": k, "samples": len(members), **one})
     return {"run": str(folder), "clients": found}

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from fedol.code import imported
-from fedol.data import Dataset, Images, fingerprint, load
-from fedol.data.split import channel_statistics
+from fedol.data import Dataset, Labelled, fingerprint, load
 from fedol.errors import FedolError, InputError, cause, measures
 from fedol.knowledge.task import Task
 from fedol.model import Architecture, ServerModel
@@ -20,18 +19,18 @@ from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy
 from fedol.seeding import derive
-from fedol.training import Job, Normalisation, OnEpoch, Recipe, fit, resolve_device
+from fedol.training import Job, OnEpoch, Recipe, fit, resolve_device
 from fedol.training.epochfile import EpochFile
 
 
-def client_data(source: str, task: Task) -> tuple[Images, Images]:
-    """A client's training and test images with the task's labels, by class name or, where there is none, by position.
+def client_data(source: str, task: Task) -> tuple[Labelled, Labelled]:
+    """A client's training and test samples with the task's labels, by class name or, where there is none, by position.
 
     A client need not hold all of the task's classes. The source is what ``load`` takes, or ``my.py:function``.
     """
     data = _made(source) if ":" in source and not Path(source).exists() else load(source)
     index = task_classes(data, task)
-    train, test = (Images(part.x, index[part.y]) for part in (data.train, data.test))
+    train, test = (Labelled(part.samples, index[part.y]) for part in (data.train, data.test))
     return train, test
 
 
@@ -72,29 +71,30 @@ def client_fit(
     budget: Budget | None = None,
     shape: tuple[int, ...] | None = None,
 ) -> dict[str, Any]:
-    """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test images.
+    """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test samples.
 
     Every epoch is kept beside ``out`` until the end: stopped at any moment, the same call goes on after the last one.
     With a privacy budget the training is differentially private, and the model file says so; it then starts anew.
-    ``shape`` is that of the public images, where it is known: what was trained on others could not predict them.
+    ``shape`` is that of the public samples, where it is known: what was trained on others could not predict them.
     """
     train, test = client_data(data, task)
-    if shape is not None and train.x.shape[1:] != shape:
-        own, theirs = measures(train.x.shape[1:]), measures(shape)
-        raise InputError(f"Your images are {own}, but the task's public ones are {theirs}; convert yours.")
-    channels, height, breadth = train.x.shape[1:]
+    if shape is not None and train.samples.shape != shape:
+        own, theirs = measures(train.samples.shape), measures(shape)
+        raise InputError(
+            f"Your {train.samples.kind} are {own}, but the task's public ones are {theirs}; convert yours."
+        )
     # A private model is scaled by constants: the data's own mean and spread would be released without noise.
-    mean, std = ((0.5,) * channels, (0.5,) * channels) if budget else channel_statistics(train.x)
+    prepare = train.samples.unfitted() if budget else train.samples.fit()
     model = spec_for(model) if budget else model
-    architecture = Architecture(model, task.classes, (channels, height, breadth), width, Normalisation(mean, std))
+    architecture = Architecture.on(train.samples, model, task.classes, width, prepare)
     where = resolve_device(device)
     unfinished = EpochFile(out.with_name(f"{out.name}.unfinished"), _identity(task, architecture, train, recipe, seed))
     job = Job(
         name="client",
         model=architecture.build(derive(seed, "client", "init")),
-        images=torch.from_numpy(train.x),
+        inputs=train.samples,
         targets=torch.from_numpy(train.y),
-        normalise=architecture.normalise,
+        prepare=architecture.prepare,
         recipe=recipe,
         seed=derive(seed, "client"),
         alone=True,
@@ -112,13 +112,13 @@ def client_fit(
             raise FedolError(result.error)
         loss = result.losses[-1]
     trained = ServerModel(job.model, architecture, [record], where)
-    score = accuracy(trained.predict_log_proba(test.x), test.y)
+    score = accuracy(trained.predict_log_proba(test.samples), test.y)
     trained.save(out)
     unfinished.forget()
     return {"samples": len(train), "loss": loss, "accuracy": score, "privacy": record.get("privacy")}
 
 
-def _identity(task: Task, architecture: Architecture, train: Images, recipe: Recipe, seed: int) -> dict[str, Any]:
+def _identity(task: Task, architecture: Architecture, train: Labelled, recipe: Recipe, seed: int) -> dict[str, Any]:
     """What a training depends on: an epoch of any other is not gone on with."""
-    data = [fingerprint(train.x), fingerprint(train.y)]
+    data = [train.samples.fingerprint, fingerprint(train.y)]
     return {"task": task.id, "model": architecture.header(), "data": data, "recipe": recipe.as_json(), "seed": seed}

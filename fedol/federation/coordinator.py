@@ -19,11 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from fedol.config import ServerConfig
-from fedol.data import Images
-from fedol.data.split import channel_statistics
+from fedol.data import Labelled
 from fedol.distillation import Learnt, learn
 from fedol.errors import FedolError, InputError
 from fedol.federation.roster import Roster
@@ -44,7 +41,7 @@ from fedol.runs.folder import CARD, REPORT, SHARED, RunFolder, read_summary
 from fedol.runs.provenance import provenance
 from fedol.runs.votes import Hearing
 from fedol.times import Deadline, steady
-from fedol.training import Normalisation, drive, resolve_device
+from fedol.training import drive, resolve_device
 
 POLL = 0.5  # seconds between two looks at the inbox
 LAST_LOOK = 10.0  # seconds that a look may go on after quorum or deadline: a flood of files must not delay the start
@@ -75,12 +72,9 @@ class Coordinator:
         if any(folder.task.clients.values()):
             signing.check_installed()  # now, not at the first arrival
         self.device = resolve_device(config.device)
-        self.public = folder.public(public)
-        mean, std = channel_statistics(self.public)  # the server sees no private image: the public ones must do
-        channels, height, width = self.public.shape[1:]
-        self.architecture = Architecture(
-            config.server_model, self.task.classes, (channels, height, width), config.width, Normalisation(mean, std)
-        )
+        self.public = folder.samples(public)
+        # Fitted on the public samples: the server sees no private one.
+        self.architecture = Architecture.on(self.public, config.server_model, self.task.classes, config.width)
         self.settings = config.distillation
         self.architecture.build()  # a model that cannot be built is an error now, not after the deadline
         self._start = start
@@ -96,8 +90,8 @@ class Coordinator:
         """The run folder."""
         return self.folder.path
 
-    def test_set(self, path: Path) -> Images:
-        """Labelled images for ``run``; whatever is wrong with them is said now, not after the training."""
+    def test_set(self, path: Path) -> Labelled:
+        """Labelled samples for ``run``; whatever is wrong with them is said now, not after the training."""
         return test_set(path, self.task, self.architecture.shape)
 
     def collect(self, files: list[Path]) -> Roster:
@@ -182,7 +176,7 @@ class Coordinator:
         more = len(refused) + self.roster.unnamed - len(said)
         return "; ".join([*said, *([f"and {more:,} more"] if more else [])]) or "no file came"
 
-    def run(self, observer: Observer = NOBODY, test: Images | None = None) -> dict[str, Any]:
+    def run(self, observer: Observer = NOBODY, test: Labelled | None = None) -> dict[str, Any]:
         """Train on what was collected; a finished run's summary is read back, scored if it was not yet."""
         done = self.out / "summary.json"
         before = read_summary(done) if done.exists() else None
@@ -222,7 +216,7 @@ class Coordinator:
         process = learn(
             method,
             knowledge_files(files, self.task),
-            torch.from_numpy(self.public),
+            self.public,
             self.architecture,
             self.settings,
             self.config.seed,

@@ -1,11 +1,11 @@
-"""Any model as a function from the public images to predictions: ours, PyTorch, scikit-learn's kind, ONNX, a function.
+"""Any model as a function from the public samples to predictions: ours, PyTorch, scikit-learn's kind, ONNX, a function.
 
 What a model is handed:
-    a model file of ``fedol client fit``, a function     uint8 images [N, channels, H, W]
-    a ``torch.nn.Module``                                float32 in [0, 1], [N, channels, H, W]
-    anything with ``predict_proba`` (scikit-learn, ...)  float32 in [0, 1], one flat row per image
+    a model file of ``fedol client fit``, a function     the raw values: uint8 images [N, channels, H, W]
+    a ``torch.nn.Module``                                float32, images in [0, 1], [N, channels, H, W]
+    anything with ``predict_proba`` (scikit-learn, ...)  float32, images in [0, 1], one flat row per sample
     ONNX                                                 whichever of these its input's type and rank ask for
-What it gives: a row per image with a number per class of the task, in its order: probabilities, or logits from
+What it gives: a row per sample with a number per class of the task, in its order: probabilities, or logits from
 networks. An estimator with ``classes_`` may know only some of the classes, as positions or by name.
 """
 
@@ -21,7 +21,8 @@ import torch
 from torch import nn
 
 from fedol.code import imported
-from fedol.core.arrays import SUM_TOLERANCE
+from fedol.core.arrays import SUM_TOLERANCE, Array
+from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge import Knowledge
 from fedol.knowledge.guarantee import Guarantee
@@ -31,24 +32,26 @@ from fedol.model import ServerModel, load
 from fedol.progress import watched
 from fedol.training import Recipe
 
-BATCH = 512  # images between two moves of the progress bar; as many as ``training.predict`` takes at once
+BATCH = 512  # samples between two moves of the progress bar; as many as ``training.predict`` takes at once
 
 
-def predict_knowledge(spec: str, images: np.ndarray, task: Task, client: str, trust_code: bool = False) -> Knowledge:
+def predict_knowledge(
+    spec: str, public: Samples | Array, task: Task, client: str, trust_code: bool = False
+) -> Knowledge:
     """One client's knowledge from its model: a file (.safetensors, .onnx, .joblib) or ``my.py:load``."""
     model = open_model(spec, trust_code)
-    return replace(_knowledge(_values(spec, model, images, task), task, client), privacy=promise(model))
+    return replace(_knowledge(_values(spec, model, samples(public), task), task, client), privacy=promise(model))
 
 
-def _values(spec: str, model: Any, images: np.ndarray, task: Task) -> np.ndarray:
+def _values(spec: str, model: Any, inputs: Samples, task: Task) -> np.ndarray:
     try:
-        values = _predict(model, images, task)
+        values = _predict(model, inputs, task)
     except FedolError:
         raise
     except Exception as error:  # other people's models
-        raise InputError(f"The model '{spec}' fails on the public images: {cause(error)}.") from error
-    if values.shape != (len(images), len(task.classes)):
-        expected = [len(images), len(task.classes)]
+        raise InputError(f"The model '{spec}' fails on the public {inputs.kind}: {cause(error)}.") from error
+    if values.shape != (len(inputs), len(task.classes)):
+        expected = [len(inputs), len(task.classes)]
         raise InputError(f"The model '{spec}' gives predictions of shape {list(values.shape)}; expected {expected}.")
     return values
 
@@ -86,7 +89,7 @@ def _record(model: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Asked:
-    """A model of any framework, to be asked about any images: what an audit does."""
+    """A model of any framework, to be asked about any samples: what an audit does."""
 
     spec: str
     model: Any
@@ -97,9 +100,9 @@ class Asked:
         """The task's."""
         return self.task.classes
 
-    def predict_log_proba(self, images: np.ndarray) -> torch.Tensor:
+    def predict_log_proba(self, inputs: Samples | Array) -> torch.Tensor:
         """[N, classes]."""
-        return _knowledge(_values(self.spec, self.model, images, self.task)).log_probs
+        return _knowledge(_values(self.spec, self.model, samples(inputs), self.task)).log_probs
 
 
 def open_model(spec: str, trust_code: bool = False) -> Any:
@@ -129,7 +132,14 @@ def _joblib(path: Path) -> Any:
     return joblib.load(path)
 
 
-def _onnx(path: Path) -> Callable[[np.ndarray], np.ndarray]:
+@dataclass(frozen=True)
+class OnnxModel:
+    """A session, as a function of samples."""
+
+    run: Callable[[Samples], np.ndarray]
+
+
+def _onnx(path: Path) -> OnnxModel:
     try:
         import onnxruntime
     except ImportError:
@@ -141,47 +151,45 @@ def _onnx(path: Path) -> Callable[[np.ndarray], np.ndarray]:
     if not outputs:
         raise InputError(f"The model {path} has no output of shape [images, classes].")
 
-    def run(images: np.ndarray) -> np.ndarray:
-        x = images if given.type == "tensor(uint8)" else _scaled(images)
+    def run(inputs: Samples) -> np.ndarray:
+        x = inputs.array() if given.type == "tensor(uint8)" else inputs.floats()
         result: np.ndarray = session.run(outputs[:1], {given.name: x.reshape(len(x), -1) if _flat(given) else x})[0]
         return result
 
-    return run
+    return OnnxModel(run)
 
 
 OURS = ".safetensors"
 READERS: dict[str, Callable[[Path], Any]] = {OURS: load, ".onnx": _onnx, ".joblib": _joblib}
 
 
-def _predict(model: Any, images: np.ndarray, task: Task) -> np.ndarray:
+def _predict(model: Any, inputs: Samples, task: Task) -> np.ndarray:
     if isinstance(model, ServerModel) and model.classes != task.classes:
         raise InputError("The model was trained for other classes than the task's; train it for this task.")
-    parts = [images[start : start + BATCH] for start in range(0, len(images), BATCH)]
+    parts = [inputs.take(slice(start, start + BATCH)) for start in range(0, len(inputs), BATCH)]
     return np.concatenate([_batch(model, part, task) for part in watched(parts, "predicting")])
 
 
-def _batch(model: Any, images: np.ndarray, task: Task) -> np.ndarray:
+def _batch(model: Any, inputs: Samples, task: Task) -> np.ndarray:
     if isinstance(model, ServerModel):
-        return model.predict_log_proba(images).numpy()
+        return model.predict_log_proba(inputs).numpy()
+    if isinstance(model, OnnxModel):
+        return model.run(inputs)
     if isinstance(model, nn.Module):
         with torch.no_grad():
-            logits: np.ndarray = model.eval()(torch.from_numpy(_scaled(images))).float().cpu().numpy()
+            logits: np.ndarray = model.eval()(torch.from_numpy(inputs.floats())).float().cpu().numpy()
         return logits
     if hasattr(model, "predict_proba"):
-        rows = _scaled(images).reshape(len(images), -1)
+        rows = inputs.floats().reshape(len(inputs), -1)
         probs, known = np.asarray(model.predict_proba(rows)), getattr(model, "classes_", None)
         return probs if known is None else on_all_classes(probs, known, task.classes)
     if callable(model):
-        return np.asarray(model(images), dtype=np.float32)
+        return np.asarray(model(inputs.array()), dtype=np.float32)
     raise InputError(f"A {type(model).__name__} is no model: it has no predict_proba and cannot be called.")
 
 
 def _distributions(values: np.ndarray) -> bool:
     return bool((values >= 0).all() and (np.abs(values.sum(1) - 1) <= SUM_TOLERANCE).all())
-
-
-def _scaled(images: np.ndarray) -> np.ndarray:
-    return images.astype(np.float32) / 255
 
 
 def _flat(given: Any) -> bool:

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fedol.config import ModelName, RunConfig
 from fedol.data import Dataset, Split, load, partition, split
+from fedol.data.samples import Samples
 from fedol.data.split import parts
 from fedol.knowledge.task import Task
 from fedol.model import Architecture
 from fedol.seeding import derive
-from fedol.training import Job, Normalisation, resolve_device
+from fedol.training import Job, resolve_device
 
 
 def deal(config: RunConfig, dataset: Dataset) -> list[npt.NDArray[np.int64]]:
@@ -35,9 +36,9 @@ class Scenario:
         self.device = resolve_device(config.device)
         self.dataset = dataset or load(config.dataset, config.data_dir)
         self.data: Split = split(self.dataset, config.public, config.seed, config.development)
-        self.public: Tensor = torch.from_numpy(self.data.public)  # one tensor: an engine keeps one copy on its device
+        self.public: Samples = self.data.shared  # one object: an engine keeps one copy on its device
         self.shares = deal(config, self.dataset)
-        self.task = Task.of(self.data.public, self.dataset.classes)
+        self.task = Task.of(self.public, self.dataset.classes)
 
     def under(self, config: RunConfig) -> Scenario:
         """The same data and clients under other settings of training and method, without a second copy of the data."""
@@ -47,8 +48,7 @@ class Scenario:
 
     def architecture(self, model: ModelName) -> Architecture:
         """A model for this data."""
-        normalise = Normalisation(self.data.mean, self.data.std)
-        return Architecture(model, self.dataset.classes, self.dataset.shape, self.config.width, normalise)
+        return Architecture.on(self.public, model, self.dataset.classes, self.config.width, self.data.prepare)
 
     def client(self, k: int) -> Architecture:
         """Client k's own model."""
@@ -65,9 +65,9 @@ class Scenario:
         return Job(
             name=name,
             model=architecture.build(derive(self.config.seed, name, "init")) if model is None else model,
-            images=torch.from_numpy(share.x),
+            inputs=share.samples,
             targets=torch.from_numpy(share.y),
-            normalise=architecture.normalise,
+            prepare=architecture.prepare,
             recipe=self.config.recipe,
             seed=derive(self.config.seed, name),
         )
@@ -81,7 +81,7 @@ class Scenario:
             "fingerprint": self.dataset.fingerprint,
             "task": self.task.id,
             "classes": list(classes),
-            "public": len(self.data.public),
+            "public": len(self.public),
             "test": len(self.data.test),
             "samples_per_client_and_class": [count.tolist() for count in counts],
         }

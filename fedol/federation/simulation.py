@@ -146,12 +146,12 @@ class Simulation:
         here = self.scenario
         account_for_tests(self.folder, {"server": server, "best_client": best}, here.data.test)
         if self.scheme.method.hears:
-            account_for_labels(self.folder, self._hearing, server, here.data.public, here.data.public_labels, unheard)
+            account_for_labels(self.folder, self._hearing, server, here.public, here.data.public_labels, unheard)
 
     def _describe_server(self, server: ServerModel) -> dict[str, Any]:
         test = self.scenario.data.test
         return {
             "model": describe(server.architecture.model),
             "parameters": parameter_count(server.module),
-            "accuracy": accuracy(server.predict_log_proba(test.x), test.y),
+            "accuracy": accuracy(server.predict_log_proba(test.samples), test.y),
         }

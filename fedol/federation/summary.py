@@ -6,11 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from fedol.config import ServerConfig
-from fedol.data import Images
+from fedol.data import Labelled
+from fedol.data.samples import Samples
 from fedol.federation.roster import Roster
 from fedol.knowledge.task import Task
 from fedol.model import ServerModel, load
@@ -24,11 +24,11 @@ def federation_summary(
     config: ServerConfig,
     roster: Roster,
     server: ServerModel,
-    public: np.ndarray,
+    public: Samples,
     start: Path | None,
-    test: Images | None,
+    test: Labelled | None,
 ) -> dict[str, Any]:
-    """What ``summary.json`` holds. ``test`` are labelled images, where there are any; nothing was chosen by them."""
+    """What ``summary.json`` holds. ``test`` are labelled samples, where there are any; nothing was chosen by them."""
     log_probs = server.predict_log_proba(public)
     summary: dict[str, Any] = {
         "task": {"name": task.name, "id": task.id, "samples": task.samples, "classes": list(task.classes)},
@@ -65,12 +65,12 @@ def _refused(roster: Roster) -> list[dict[str, str]]:
 
 
 def _mix(log_probs: torch.Tensor, task: Task) -> dict[str, float]:
-    """The share of the public images that the model puts into each class."""
+    """The share of the public samples that the model puts into each class."""
     counts = torch.bincount(log_probs.argmax(1), minlength=len(task.classes)) / len(log_probs)
     return dict(zip(task.classes, counts.tolist(), strict=True))
 
 
-def _score(model: ServerModel, test: Images | None) -> dict[str, Any] | None:
+def _score(model: ServerModel, test: Labelled | None) -> dict[str, Any] | None:
     if test is None:
         return None
-    return {"accuracy": accuracy(model.predict_log_proba(test.x), test.y), "samples": len(test)}
+    return {"accuracy": accuracy(model.predict_log_proba(test.samples), test.y), "samples": len(test)}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from fedol.data import fingerprint
-from fedol.data.unlabelled import load_images
+from fedol.core.arrays import Array
+from fedol.data.samples import Samples, samples
+from fedol.data.unlabelled import load_samples, packed
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_json, write_atomically, write_json
 from fedol.knowledge.task import Task
@@ -19,7 +18,6 @@ from fedol.knowledge.task import Task
 SCHEMA = 2
 UNSIGNED = 1  # the schema before: its id covered neither keys nor a nonce, so it is read only where nothing is signed
 FRESH = "get a fresh copy"
-Pixels = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,12 @@ class TaskFolder:
     task: Task
 
     @classmethod
-    def create(cls, path: Path, task: Task, public: Pixels | None) -> TaskFolder:
+    def create(cls, path: Path, task: Task, public: Samples | Array | None) -> TaskFolder:
         """Write a new task; without ``public`` only its fingerprint is in it."""
         if (path / "task.json").exists():
             raise FedolError(f"{path} holds a task already, which others may have got; choose another folder.")
         if public is not None:
-            buffer = io.BytesIO()
-            np.savez_compressed(buffer, public=public)
-            write_atomically(path / "public.npz", buffer.getvalue())
+            write_atomically(path / "public.npz", packed(samples(public, "public images")))
         write_json(path / "task.json", {"schema": SCHEMA, "id": task.id, **_plain(task)})
         return cls(path, task)
 
@@ -58,19 +54,25 @@ class TaskFolder:
             folder = Path(read_json(kept, advice)["folder"])
         return cls.open(folder)
 
-    def public(self, elsewhere: Path | None = None) -> Pixels:
-        """The public images, from the folder or ``elsewhere``: exactly those the task was made of, in their order."""
+    def public(self, elsewhere: Path | None = None) -> npt.NDArray[Any]:
+        """The public samples as an array: of images, uint8 [N, channels, H, W]."""
+        return self.samples(elsewhere).array()
+
+    def samples(self, elsewhere: Path | None = None) -> Samples:
+        """The public samples, from the folder or ``elsewhere``: exactly those the task was made of, in their order."""
         place = elsewhere or self.path / "public.npz"
         if not place.exists():
             raise FedolError(f"The public images are not in {place}; say where with --public.")
-        images, _ = load_images(place, self.task.samples)
-        if fingerprint(images) != self.task.fingerprint:
-            raise FedolError(f"The images in {place} are not the task's, or not in its order; get the right ones.")
-        return images
+        found, _ = load_samples(place, self.task.samples)
+        if found.fingerprint != self.task.fingerprint:
+            raise FedolError(
+                f"The {found.kind} in {place} are not the task's, or not in its order; get the right ones."
+            )
+        return found
 
     def shape(self) -> tuple[int, ...] | None:
-        """Channels, height and width of the public images; None where the folder has only their fingerprint."""
-        return self.public().shape[1:] if (self.path / "public.npz").exists() else None
+        """The shape of a public sample; None where the folder has only their fingerprint."""
+        return self.samples().shape if (self.path / "public.npz").exists() else None
 
 
 def read_task(values: Any, where: Path) -> Task:

@@ -1,4 +1,4 @@
-"""What all parties agree on before anyone trains: the public images, in their order, and the classes, in theirs."""
+"""What all parties agree on before anyone trains: the public samples, in their order, and the classes, in theirs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from fedol.data import fingerprint
+from fedol.core.arrays import Array
+from fedol.data.samples import Samples, samples
 from fedol.errors import InputError
 from fedol.knowledge import codecs, signing
 from fedol.text import check_name, is_text, printable
@@ -22,7 +21,7 @@ class TaskRef:
     """What a knowledge file says about the task it answers: enough to name what differs from another."""
 
     id: str
-    public: str  # fingerprint of the public images
+    public: str  # fingerprint of the public samples
     classes: str  # hash of the class names in their order
 
 
@@ -33,14 +32,14 @@ NO_TASK = TaskRef("", "", "")
 class Task:
     """A federation's common ground.
 
-    Its id changes with its name, any image or class name, their order, the clients' keys and the nonce. A signature
+    Its id changes with its name, any sample or class name, their order, the clients' keys and the nonce. A signature
     covers the id, so a file that was signed for one federation is of no use in another, whatever the two share.
     """
 
     classes: tuple[str, ...]
     samples: int
-    fingerprint: str  # of the public images: content and order
-    name: str = ""  # sets apart two federations on the same images: knowledge for one is refused by the other
+    fingerprint: str  # of the public samples: content and order
+    name: str = ""  # sets apart two federations on the same samples: knowledge for one is refused by the other
     codecs: tuple[str, ...] = ()  # the accepted ones; empty: any
     max_bytes: int = 0  # of one knowledge file; 0: what float32 needs
     clients: Mapping[str, str | None] = field(default_factory=dict)  # the admitted ones, with their keys; empty: anyone
@@ -70,9 +69,10 @@ class Task:
             raise InputError("Two clients of a task have the same name but for capital letters; name them apart.")
 
     @classmethod
-    def of(cls, public: np.ndarray, classes: Sequence[str], name: str = "") -> Task:
-        """The task of these public images (uint8 [N, channels, H, W]) and class names."""
-        return cls(tuple(classes), len(public), fingerprint(public), name)
+    def of(cls, public: Samples | Array, classes: Sequence[str], name: str = "") -> Task:
+        """The task of these public samples (an array: images, uint8 [N, channels, H, W]) and class names."""
+        shared = samples(public, "public images")
+        return cls(tuple(classes), len(shared), shared.fingerprint, name)
 
     @property
     def id(self) -> str:

@@ -10,12 +10,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from fedol.data.samples import Preprocessing, Samples, slices
 from fedol.errors import InputError
 from fedol.methods.method import Method, register
 from fedol.methods.sides import Client, Lesson, Predictions, Site, seconds
 from fedol.model import Architecture, ServerModel, load
 from fedol.seeding import derive
-from fedol.training import Normalisation, Process
+from fedol.training import Process
 
 
 def average(states: Iterable[tuple[Mapping[str, Tensor], int]]) -> dict[str, Tensor]:
@@ -39,9 +40,9 @@ def average(states: Iterable[tuple[Mapping[str, Tensor], int]]) -> dict[str, Ten
 
 @torch.no_grad()
 def recalibrate(
-    model: nn.Module, public: Tensor, normalise: Normalisation, device: torch.device, batch: int = 250
+    model: nn.Module, public: Samples, prepare: Preprocessing, device: torch.device, batch: int = 250
 ) -> None:
-    """Replace every batch norm's running statistics by those of this model on the public images, in place.
+    """Replace every batch norm's running statistics by those of this model on the public samples, in place.
 
     Averaged weights make other activations than any client's, so averaged statistics fit none of them.
     """
@@ -51,13 +52,14 @@ def recalibrate(
     model.to(device).train()
     seen = 0
     # Parts of nearly equal size: the layers behind a norm see its statistics of the part, and a short one has odd ones.
-    for part in torch.tensor_split(public, math.ceil(len(public) / batch)):
-        if len(part) < 2:  # has no variance
+    for part in slices(len(public), math.ceil(len(public) / batch)):
+        values = public.batch(part)
+        if len(values) < 2:  # has no variance
             continue
-        seen += len(part)
+        seen += len(values)
         for norm in norms:
-            norm.momentum = len(part) / seen  # a plain mean over all images; what was there before goes with the first
-        model(normalise(part.to(device)))
+            norm.momentum = len(values) / seen  # a plain mean over all; what was there before goes with the first
+        model(prepare(values.to(device)))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     model.train(was_training)
@@ -101,9 +103,9 @@ def combined(site: Site, uploads: Sequence[Path]) -> ServerModel:
 
 
 def recalibrated(site: Site, uploads: Sequence[Path]) -> ServerModel:
-    """The same, its normalisation statistics measured anew on the public images."""
+    """The same, its normalisation statistics measured anew on the public samples."""
     server = combined(site, uploads)
-    recalibrate(server.module, site.public, server.architecture.normalise, site.device)
+    recalibrate(server.module, site.public, server.architecture.prepare, site.device)
     return server
 
 

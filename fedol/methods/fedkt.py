@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_tensors, write_tensors
 from fedol.knowledge import Knowledge
@@ -40,7 +41,7 @@ class Ensembles:
 
 
 def students(
-    private: Job, architecture: Architecture, public: Tensor, device: torch.device, ensembles: Ensembles = Ensembles()
+    private: Job, architecture: Architecture, public: Samples, device: torch.device, ensembles: Ensembles = Ensembles()
 ) -> Process[tuple[list[nn.Module], float]]:
     """The client side: the s students, and the seconds it took.
 
@@ -52,14 +53,14 @@ def students(
         for number, subset in enumerate(_subsets(private, part, ensembles.subsets)):
             name = f"{private.name} teacher {part + 1}.{number + 1}"
             model = architecture.build(derive(private.seed, name, "init"))
-            images, targets = private.images[subset], private.targets[subset]
-            spent += yield from _train(replace(private, name=name, model=model, images=images, targets=targets))
-            chosen = predict(model, public, private.normalise, device).argmax(1, keepdim=True)
+            inputs, targets = private.inputs.take(subset), private.targets[subset]
+            spent += yield from _train(replace(private, name=name, model=model, inputs=inputs, targets=targets))
+            chosen = predict(model, public, private.prepare, device).argmax(1, keepdim=True)
             votes.scatter_add_(1, chosen, torch.ones_like(chosen, dtype=votes.dtype))
         name = f"{private.name} student {part + 1}"
         student = architecture.build(derive(private.seed, name, "init"))
         labels = votes.argmax(1)  # a tie goes to the lowest class
-        spent += yield from _train(replace(private, name=name, model=student, images=public, targets=labels))
+        spent += yield from _train(replace(private, name=name, model=student, inputs=public, targets=labels))
         taught.append(student)
     return taught, spent
 
@@ -77,7 +78,7 @@ def _teachers(samples: int, subsets: int) -> int:
 def _subsets(private: Job, part: int, count: int) -> Iterable[Tensor]:
     """A random partition, with a subset for each teacher."""
     generator = torch.Generator().manual_seed(derive(private.seed, "fedkt", part))
-    order = torch.randperm(len(private.images), generator=generator)
+    order = torch.randperm(len(private.inputs), generator=generator)
     return torch.tensor_split(order, _teachers(len(order), count))
 
 
@@ -123,7 +124,7 @@ class Students(Predictions):
         """Teachers on subsets of the private data, then students on the public set; the first one stays its model."""
         architecture = self.architecture(site, k)
         taught, spent = yield from students(site.job(k, architecture), architecture, site.public, site.device)
-        predicted = [predict(model, site.public, architecture.normalise, site.device).argmax(1) for model in taught]
+        predicted = [predict(model, site.public, architecture.prepare, site.device).argmax(1) for model in taught]
         send = partial(save_labels, labels=torch.stack(predicted))
         return Client(ServerModel(taught[0], architecture, device=site.device), send, spent)
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from fedol.data.samples import Samples
 from fedol.errors import FedolError
 from fedol.knowledge import Knowledge, Task
 from fedol.knowledge.uploads import Uploads, knowledge_files
@@ -51,7 +52,7 @@ class Site(Protocol):
 
     config: Any  # its settings: seed, codec, parameter_model, mu
     task: Task
-    public: Tensor
+    public: Samples
     device: torch.device
 
     @property
@@ -81,7 +82,7 @@ class Side(Protocol):
         """How many models client k trains in the first round."""
 
     def images(self, private: float, public: int) -> float:
-        """How many images a client with so many private ones goes through in an epoch of the first round."""
+        """How many samples a client with so many private ones goes through in an epoch of the first round."""
 
     def work(self, site: Site, k: int, lesson: Lesson | None = None) -> Process[Client]:
         """Client k's part of a round."""
@@ -118,14 +119,14 @@ class Predictions:
             homework = replace(
                 job,
                 name=f"{job.name} feedback",
-                images=site.public[lesson.heeded],
+                inputs=site.public.take(lesson.heeded),
                 targets=lesson.feedback[lesson.heeded],  # cross-entropy against q has the gradient of KL(q ‖ p_k)
                 recipe=replace(job.recipe, epochs=lesson.epochs),
                 seed=derive(job.seed, "feedback"),
             )
             spent += seconds((yield homework))
         spent += seconds((yield job))
-        log_probs = predict(job.model, site.public, architecture.normalise, site.device)
+        log_probs = predict(job.model, site.public, architecture.prepare, site.device)
         send = partial(Knowledge.from_logits(log_probs, site.task, f"client {k}").save, codec=site.config.codec)
         trained = ServerModel(job.model, architecture, [{"recipe": job.recipe.as_json()}], site.device)
         return Client(trained, send, spent)

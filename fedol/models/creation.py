@@ -11,25 +11,28 @@ from torch import nn
 
 from fedol.code import describe
 from fedol.errors import InputError, cause, measures
-from fedol.models.registry import ModelSpec, find
+from fedol.models.registry import ModelSpec, find, is_builtin
 from fedol.models.trust import remember
 
-MOST_VALUES = 1 << 24  # of one image: 4,096 x 4,096 in grey. A shape in a file could claim any number
+MOST_VALUES = 1 << 24  # of one sample: 4,096 x 4,096 in grey. A shape in a file could claim any number
 
 
-def create(spec: ModelSpec, *, classes: int, shape: tuple[int, int, int], width: int = 16, seed: int = 0) -> nn.Module:
-    """A model for images of ``shape`` = (channels, height, width), in training mode on the CPU.
+def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int = 16, seed: int = 0) -> nn.Module:
+    """A model for samples of ``shape``, of images (channels, height, width), in training mode on the CPU.
 
     ``spec`` is a built-in name (see ``names``), ``package.module:callable``, ``path/to/file.py:callable``, or a
-    class or function. A callable is handed those of ``classes``, ``channels``, ``size`` (height, width),
-    ``shape`` and ``width`` which its signature accepts. The model must map images [B, *shape] to logits [B, classes].
+    class or function. A callable is handed those of ``classes``, ``channels``, ``size`` (height, width; of samples with
+    channels alone, nothing), ``shape`` and ``width`` which its signature accepts. The model must map samples
+    [B, *shape] to logits [B, classes].
     """
     if classes < 1 or width < 1:
         raise InputError(f"A model needs at least one class and a positive width, not {classes=} and {width=}.")
-    if len(shape) != 3 or min(shape) < 1:
-        raise InputError(f"A model's shape is (channels, height, width), all positive, not {tuple(shape)}.")
+    if not shape or min(shape) < 1:
+        raise InputError(f"A model's shape holds one or more positive numbers, not {tuple(shape)}.")
+    if len(shape) != 3 and isinstance(spec, str) and is_builtin(spec):
+        raise InputError(f"The model '{spec}' takes images of (channels, height, width), not {tuple(shape)}.")
     if math.prod(shape) > MOST_VALUES:
-        raise InputError(f"Images of {measures(shape)} are too large for a model here; make them smaller.")
+        raise InputError(f"Samples of {measures(shape)} are too large for a model here; make them smaller.")
     build, name = find(spec), describe(spec)
     remember(spec, build)
     channels, *size = shape
@@ -68,22 +71,22 @@ def _accepted(build: Callable[..., nn.Module], offer: dict[str, object]) -> dict
 
 
 @torch.no_grad()
-def _probe(module: nn.Module, name: str, shape: tuple[int, int, int], classes: int) -> None:
-    """Two blank images must give two rows of logits; in eval mode, so that no running statistic moves."""
+def _probe(module: nn.Module, name: str, shape: tuple[int, ...], classes: int) -> None:
+    """Two blank samples must give two rows of logits; in eval mode, so that no running statistic moves."""
     device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
     if device.type == "meta":  # where nothing is computed
         return
-    images = torch.zeros(2, *shape, dtype=torch.float32, device=device)
+    blank = torch.zeros(2, *shape, dtype=torch.float32, device=device)
     module.eval()
     try:
-        logits = module(images)
+        logits = module(blank)
     except Exception as error:  # other people's code
         raise InputError(
-            f"The model '{name}' fails on images of shape {list(images.shape)}: {cause(error)}."
+            f"The model '{name}' fails on samples of shape {list(blank.shape)}: {cause(error)}."
         ) from error
     module.train()
     got = list(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
     if got != [2, classes]:
         raise InputError(
-            f"The model '{name}' maps images of shape {list(images.shape)} to {got}; it must give {[2, classes]}."
+            f"The model '{name}' maps samples of shape {list(blank.shape)} to {got}; it must give {[2, classes]}."
         )

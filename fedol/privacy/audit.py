@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fedol.data import Images
+from fedol.core.arrays import Array
+from fedol.data import Labelled
+from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge, codecs
 from fedol.model import ServerModel
@@ -35,15 +37,15 @@ class Answers(Protocol):
     def classes(self) -> tuple[str, ...]:
         """Their names, in the order of the columns."""
 
-    def predict_log_proba(self, images: npt.NDArray[np.uint8]) -> torch.Tensor:
+    def predict_log_proba(self, inputs: Samples | Array) -> torch.Tensor:
         """[N, classes]."""
 
 
 def audit(
     model: Answers,
-    members: Images,
-    others: Images,
-    public: npt.NDArray[np.uint8],
+    members: Labelled,
+    others: Labelled,
+    public: Samples | Array,
     recipe: Recipe,
     codec: str = codecs.DEFAULT,
     shadows: int = SHADOWS,
@@ -62,7 +64,7 @@ def audit(
 class Attacker:
     """What the attacker has prepared against one client, whichever way the client packs its file."""
 
-    pool: Images  # as many images of the client's as others of each class
+    pool: Labelled  # as many images of the client's as others of each class
     member: npt.NDArray[np.bool_]
     said: torch.Tensor  # the client's log-probabilities on the pool, and on the public images
     said_publicly: torch.Tensor
@@ -75,9 +77,9 @@ class Attacker:
     def of(
         cls,
         model: Answers,
-        members: Images,
-        others: Images,
-        public: npt.NDArray[np.uint8],
+        members: Labelled,
+        others: Labelled,
+        public: Samples | Array,
         recipe: Recipe,
         shadows: int = SHADOWS,
         seed: int = 0,
@@ -85,10 +87,10 @@ class Attacker:
     ) -> Attacker:
         """Ask the model, and train shadows of its kind by the same recipe."""
         inside, outside = _matched(members, others, seed)
-        pool = Images(np.concatenate([inside.x, outside.x]), np.concatenate([inside.y, outside.y]))
+        pool = inside.joined(outside)
         seen, held = _shadows(model, pool, recipe, shadows, seed, on_epoch)
         mix = np.bincount(members.y, minlength=len(model.classes)) / len(members)
-        said, publicly = model.predict_log_proba(pool.x), model.predict_log_proba(public)
+        said, publicly = model.predict_log_proba(pool.samples), model.predict_log_proba(public)
         return cls(pool, np.arange(len(pool)) < len(inside), said, publicly, seen, held, mix, recipe)
 
     def read(self, codec: str, release: str | None = None) -> dict[str, Any]:
@@ -122,7 +124,7 @@ class Attacker:
         }
 
 
-def _matched(members: Images, others: Images, seed: int) -> tuple[Images, Images]:
+def _matched(members: Labelled, others: Labelled, seed: int) -> tuple[Labelled, Labelled]:
     """As many members as others of each class."""
     rng = numpy_generator(seed, "audit")
     chosen: list[list[int]] = [[], []]
@@ -139,7 +141,7 @@ def _matched(members: Images, others: Images, seed: int) -> tuple[Images, Images
 
 
 def _shadows(
-    model: Answers, pool: Images, recipe: Recipe, count: int, seed: int, on_epoch: OnEpoch
+    model: Answers, pool: Labelled, recipe: Recipe, count: int, seed: int, on_epoch: OnEpoch
 ) -> tuple[list[torch.Tensor], npt.NDArray[np.bool_]]:
     """Shadow models' answers on the pool, and which images each was trained on: every image in exactly half."""
     if count < 0 or count % 2:
@@ -154,13 +156,12 @@ def _shadows(
     for s in range(count):
         part = pool.take(np.flatnonzero(held[s]))
         built = model.architecture.build(derive(seed, "shadow", s, "init"))
-        images, targets = torch.from_numpy(part.x), torch.from_numpy(part.y)
-        normalise = model.architecture.normalise
-        jobs.append(Job(f"shadow {s}", built, images, targets, normalise, recipe, derive(seed, "shadow", s)))
+        prepare, targets = model.architecture.prepare, torch.from_numpy(part.y)
+        jobs.append(Job(f"shadow {s}", built, part.samples, targets, prepare, recipe, derive(seed, "shadow", s)))
     for result in fit(jobs, model.device, on_epoch):
         if result.error:
             raise FedolError(result.error)
-    seen = [predict(job.model, pool.x, job.normalise, model.device) for job in watched(jobs, "predicting")]
+    seen = [predict(job.model, pool.samples, job.prepare, model.device) for job in watched(jobs, "predicting")]
     return seen, held
 
 

@@ -49,10 +49,10 @@ def fit_private(
     if recipe.augment or recipe.schedule != "constant" or recipe.optimiser != "adam":
         words = "A private training has neither augmentation nor schedule, and its optimiser is Adam"
         raise InputError(f"{words}; leave these options out.")
-    if budget.delta * len(job.images) > 1:
-        raise InputError(f"--dp-delta {budget.delta:g} is no protection for {len(job.images):,} examples; take less.")
+    if budget.delta * len(job.inputs) > 1:
+        raise InputError(f"--dp-delta {budget.delta:g} is no protection for {len(job.inputs):,} examples; take less.")
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
-    data = TensorDataset(job.normalise(job.images), job.targets)
+    data = TensorDataset(job.prepare(job.inputs.batch(slice(None))), job.targets)
     draws, noise = torch.Generator(), torch.Generator(device)
     for secret in (draws, noise):  # not from the run's seed: whoever knows the noise can subtract it
         secret.seed()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fedol.core.mixture import Mixture
-from fedol.data import Images
+from fedol.data import Labelled
 from fedol.model import ServerModel
 from fedol.progress import watched
 
@@ -20,11 +20,11 @@ def accuracy(log_probs: Tensor, labels: np.ndarray) -> float:
     return float((log_probs.argmax(1).numpy() == labels).mean())
 
 
-def evaluate_clients(clients: Sequence[ServerModel], test: Images) -> tuple[list[float], float]:
+def evaluate_clients(clients: Sequence[ServerModel], test: Labelled) -> tuple[list[float], float]:
     """Each client's test accuracy, and that of their ensemble (the λ mixture of Eq. 12 that the server learns from)."""
     mixture, single = Mixture(), []
     for client in watched(clients, "evaluating"):
-        log_probs = client.predict_log_proba(test.x)
+        log_probs = client.predict_log_proba(test.samples)
         single.append(accuracy(log_probs, test.y))
         mixture.add(log_probs.exp())
     return single, accuracy(mixture.mean(), test.y)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from fedol.core.voting import baseline_count, entropy_rank, with_entropy
+from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
 from fedol.model import ServerModel
 from fedol.robust.defence import Defence
@@ -67,7 +68,7 @@ class Hearing:
         self,
         votes: Sequence[Mapping[str, Tensor]],
         server: ServerModel,
-        public: np.ndarray,
+        public: Samples,
         truth: np.ndarray | None = None,
         left_out: Collection[str] = (),
         taught: Mapping[str, Tensor] | None = None,

@@ -1,4 +1,4 @@
-"""Fit models to (images, targets), one or many at once, and predict with them.
+"""Fit models to (samples, targets), one or many at once, and predict with them.
 
 The only training loop in the system, but for that of ``fedol.privacy.training``.
 """
@@ -11,11 +11,11 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from fedol.core.arrays import Array, to_tensor
+from fedol.data.samples import Preprocessing, Samples, slices
 from fedol.errors import FedolError, InputError
 from fedol.training.cpu import CpuEngine, threads
 from fedol.training.cuda.engine import CudaEngine
-from fedol.training.job import Epoch, Fit, Job, Normalisation, OnEpoch, Recipe
+from fedol.training.job import Epoch, Fit, Job, OnEpoch, Recipe
 from fedol.training.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -24,7 +24,6 @@ __all__ = [
     "Epoch",
     "Fit",
     "Job",
-    "Normalisation",
     "OnEpoch",
     "Process",
     "Recipe",
@@ -99,34 +98,36 @@ def engine(device: torch.device, on_epoch: OnEpoch) -> CpuEngine | CudaEngine:
 
 
 def predict(
-    model: nn.Module, images: Array, normalise: Normalisation, device: torch.device, batch: int | None = None
+    model: nn.Module, inputs: Samples, prepare: Preprocessing, device: torch.device, batch: int | None = None
 ) -> Tensor:
-    """Log-probabilities, float32 [N, classes] on the CPU, of uint8 images; in evaluation mode, un-augmented."""
-    pixels = to_tensor(images, "images")
+    """Log-probabilities, float32 [N, classes] on the CPU; in evaluation mode, un-augmented."""
     batch = batch or (1024 if device.type == "cuda" else 512)  # a GPU waits for the host at smaller ones
     was_training = model.training
     model.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     try:
-        return _predict(model, pixels, normalise, device, batch)
+        return _predict(model, inputs, prepare, device, batch)
     finally:
         model.train(was_training)
 
 
 @torch.no_grad()
-def _predict(model: nn.Module, pixels: Tensor, normalise: Normalisation, device: torch.device, batch: int) -> Tensor:
-    parts = max(1, -(-len(pixels) // batch))  # of equal size: every other size is another kernel to look for
+def _predict(model: nn.Module, inputs: Samples, prepare: Preprocessing, device: torch.device, batch: int) -> Tensor:
+    parts = max(1, -(-len(inputs) // batch))  # of equal size: every other size is another kernel to look for
     try:
         with threads(1):
             log_probs = [
-                torch.log_softmax(
-                    model(normalise(part.to(device)).contiguous(memory_format=torch.channels_last)).float(), 1
-                )
-                for part in torch.tensor_split(pixels, parts)
+                torch.log_softmax(model(_channels_last(prepare(inputs.batch(part).to(device)))).float(), 1)
+                for part in slices(len(inputs), parts)
             ]
         return torch.cat(log_probs).cpu()
     except torch.OutOfMemoryError:  # models in training have left too little
         if batch == 1:
-            message = "The GPU has not even the memory free to predict one image; free some, or use --device cpu."
+            message = "The GPU has not even the memory free to predict one sample; free some, or use --device cpu."
             raise FedolError(message) from None
     torch.cuda.empty_cache()
-    return _predict(model, pixels, normalise, device, batch // 2)
+    return _predict(model, inputs, prepare, device, batch // 2)
+
+
+def _channels_last(batch: Tensor) -> Tensor:
+    """What has height and width, laid out as convolutions like it."""
+    return batch.contiguous(memory_format=torch.channels_last) if batch.dim() == 4 else batch

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from fedol.seeding import derive
 from fedol.training.average import Average
-from fedol.training.batch import Batches
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
 from fedol.training.loss import batch_loss
 from fedol.training.optimisers import optimiser_of
@@ -49,7 +48,7 @@ def _train(
 ) -> Fit:
     started = time.perf_counter()
     recipe, model, mix = job.recipe, job.model, job.recipe.patch == "cutmix"
-    batches, targets = Batches(job.images, job.normalise, device), job.targets.to(device)
+    batches, targets = job.inputs.on(device, job.prepare), job.targets.to(device)
     parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     start = [p.detach().clone() for p in parameters] if recipe.proximal else []
     optimiser = optimiser_of(recipe.optimiser, parameters, recipe.lr, recipe.weight_decay)
@@ -77,7 +76,7 @@ def _train(
                 own = index[mine]
                 seen, cut = (None if table is None else table[mine] for table in (view, patch))
                 logits = net(batches(own, seen, cut, mix))
-                mean = batch_loss(logits, targets, own, cut if mix else None, job.pixels)
+                mean = batch_loss(logits, targets, own, cut if mix else None, job.inputs.places)
                 loss = share.weighed(mean, len(own), len(index))
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from fedol import Knowledge, Task
 from fedol.cli import main
+from fedol.data import Normalisation
 from fedol.federation.roster import Roster
 from fedol.federation.taskfolder import TaskFolder
 from fedol.knowledge.guarantee import Guarantee
@@ -22,7 +23,6 @@ from fedol.knowledge.task import TaskRef
 from fedol.model import Architecture, ServerModel
 from fedol.models import create
 from fedol.report.roster import RosterView
-from fedol.training import Normalisation
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 1, 8, 8), dtype=np.uint8)
 

@@ -6,7 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from fedol.data import DATASETS, Dataset, Images, fingerprint, load
+from fedol.data import DATASETS, Dataset, Labelled, fingerprint, load
+from fedol.data.samples import samples
 from fedol.errors import InputError
 
 X = np.arange(6 * 4 * 5, dtype=np.uint8).reshape(6, 4, 5)
@@ -139,7 +140,7 @@ def test_bad_groups_are_refused(groups, says):
 
 
 def test_take_keeps_the_order_asked_for():
-    data = Images(X[:, None], Y).take(np.array([4, 0]))
+    data = Labelled(samples(X[:, None]), Y).take(np.array([4, 0]))
     assert len(data) == 2 and np.array_equal(data.x[:, 0], X[[4, 0]]) and data.y.tolist() == [1, 0]
 
 
@@ -180,6 +181,6 @@ def test_the_registry():
     assert set(DATASETS) == {"digits", "cifar10", "cifar100", "fashion-mnist", "npz", "folder"}
 
 
-def test_the_room_needs_neither_torch_nor_sklearn_nor_pillow():
-    code = "import sys, fedol.data; print([m for m in ('torch', 'sklearn', 'PIL') if m in sys.modules])"
+def test_the_room_needs_neither_sklearn_nor_pillow():
+    code = "import sys, fedol.data; print([m for m in ('sklearn', 'PIL') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -48,10 +48,10 @@ def test_statistics_are_of_the_private_images_only():
     x[:, 2] = 51
     parts = split(Dataset.from_arrays(x, np.arange(3000) % 2, x[:5] // 5, [0, 1, 0, 1, 0]), 1000, 0)
     private = parts.private.x / 255
-    np.testing.assert_allclose(parts.mean, private.mean(axis=(0, 2, 3)), rtol=1e-12)
-    np.testing.assert_allclose(parts.std[:2], private.std(axis=(0, 2, 3))[:2], rtol=1e-12)
-    assert parts.std[2] == 1.0  # a constant channel is not divided by zero
-    assert not np.isclose(parts.mean[0], x[:, 0].mean() / 255, rtol=1e-6)
+    np.testing.assert_allclose(parts.prepare.mean, private.mean(axis=(0, 2, 3)), rtol=1e-12)
+    np.testing.assert_allclose(parts.prepare.std[:2], private.std(axis=(0, 2, 3))[:2], rtol=1e-12)
+    assert parts.prepare.std[2] == 1.0  # a constant channel is not divided by zero
+    assert not np.isclose(parts.prepare.mean[0], x[:, 0].mean() / 255, rtol=1e-6)
 
 
 @pytest.mark.parametrize("public", [10, 11, 0, -1, 2.5, 10**12])

@@ -152,8 +152,8 @@ def test_controls_are_what_their_names_say(smoke):
     truth = ceiling(scenario).targets(1, None).soft
     assert torch.equal(truth, torch.eye(10)[torch.from_numpy(scenario.data.public_labels)])
     whole = load("digits")
-    for image, label in zip(scenario.public, truth.argmax(1), strict=True):
-        assert label in whole.train.y[(whole.train.x == image.numpy()).all((1, 2, 3))]
+    for image, label in zip(scenario.public.array(), truth.argmax(1), strict=True):
+        assert label in whole.train.y[(whole.train.x == image).all((1, 2, 3))]
 
 
 def test_every_cell_is_of_its_own_partition_and_seed(tmp_path):
@@ -980,8 +980,8 @@ def test_cost_says_where_weights_are_the_smaller_upload(tmp_path):
 
 def test_the_flops_of_a_known_network():
     from fedol.bench.plan import forward_flops
+    from fedol.data import Normalisation
     from fedol.model import Architecture
-    from fedol.training import Normalisation
 
     mlp = Architecture("mlp", tuple("abc"), (1, 4, 4), 2, Normalisation((0.0,), (1.0,)))
     assert forward_flops(mlp) == 2 * (16 * 8 + 8 * 3)

@@ -12,7 +12,7 @@ from small_federation import Federation
 
 import fedol
 from fedol.config import ServerConfig
-from fedol.data import Images
+from fedol.data import Labelled
 from fedol.errors import FedolError, InputError
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.resume import continued
@@ -131,7 +131,7 @@ def test_a_test_set_is_of_the_tasks_classes_and_shape(federation: Federation, tm
     run, file = coordinator(federation, tmp_path / "run"), np.load(federation.folder / "test.npz")
     labels, turned = file["test_y"], [str(digit) for digit in reversed(range(10))]
 
-    def told(name: str, x: np.ndarray, y: np.ndarray, **more: object) -> Images:
+    def told(name: str, x: np.ndarray, y: np.ndarray, **more: object) -> Labelled:
         np.savez(tmp_path / f"{name}.npz", test_x=x, test_y=y, **more)
         return run.test_set(tmp_path / f"{name}.npz")
 

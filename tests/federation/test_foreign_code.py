@@ -18,7 +18,7 @@ import fedol as package
 from fedol.bench.worker import main as worker
 from fedol.cli import main
 from fedol.config import ServerConfig
-from fedol.data import load
+from fedol.data import Normalisation, load
 from fedol.errors import FedolError
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.taskfolder import TaskFolder
@@ -27,7 +27,6 @@ from fedol.files import read_tensors, write_tensors
 from fedol.model import Architecture, ServerModel
 from fedol.models import create
 from fedol.models.registry import is_code
-from fedol.training import Normalisation
 
 # The same net as ``mlp``, so that it fits the files that name it; whoever imports it leaves a trace.
 NETS = """from pathlib import Path

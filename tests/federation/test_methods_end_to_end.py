@@ -106,11 +106,11 @@ def test_a_later_round_of_a_knowledge_method_is_feedback_then_private_data(scena
     heeded = torch.arange(60) % 8 == 3
     process = predicting.client(0, Lesson(3, own, feedback, heeded, epochs=4))
     first = next(process)
-    assert first.recipe.epochs == 4 and torch.equal(first.images, scenario.public[3::8])
+    assert first.recipe.epochs == 4 and torch.equal(first.inputs.values, scenario.public.values[3::8])
     assert torch.equal(first.targets, feedback[3::8]) and first.model is own
     second = process.send(Fit(first, (0.0,), 2.0, "none"))
     assert len({first.seed, second.seed, job(predicting.client(0)).seed}) == 3  # every training in another order
-    assert second.recipe.epochs == 1 and len(second.images) == len(scenario.shares[0]) and second.model is own
+    assert second.recipe.epochs == 1 and len(second.inputs) == len(scenario.shares[0]) and second.model is own
     with pytest.raises(StopIteration) as end:
         process.send(Fit(second, (0.0,), 3.0, "none"))
     assert end.value.value.seconds == 5.0

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from fedol.data import Images, Normalisation
 from fedol.errors import InputError
 from fedol.methods.fedavg import average, recalibrate
-from fedol.training import Job, Normalisation, Recipe, fit
+from fedol.training import Job, Recipe, fit
 from fedol.training.loop import pull
 
 CPU, PLAIN = torch.device("cpu"), Normalisation((0.0,), (1.0,))
@@ -39,7 +40,7 @@ def test_recalibration_gives_the_statistics_of_the_public_images_and_touches_no_
     model = nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(16, 2))
     model[0].running_mean.fill_(99.0)
     before = [p.clone() for p in model.parameters()]
-    recalibrate(model.eval(), public, PLAIN, CPU, batch=20)
+    recalibrate(model.eval(), Images(public), PLAIN, CPU, batch=20)
     pixels = public.float() / 255
     assert model[0].running_mean.item() == pytest.approx(pixels.mean().item(), abs=1e-5)
     halves = [half.var().item() for half in pixels.split(20)]
@@ -53,7 +54,7 @@ def test_every_public_image_weighs_the_same_in_a_recalibration(count):
     public = torch.full((count, 1, 4, 4), 51, dtype=torch.uint8)
     public[250:] = 255
     norm = nn.BatchNorm2d(1)
-    recalibrate(norm, public, PLAIN, CPU)
+    recalibrate(norm, Images(public), PLAIN, CPU)
     assert norm.running_mean.item() == pytest.approx((public.float() / 255).mean().item(), abs=1e-6)
 
 
@@ -63,7 +64,7 @@ def test_fedprox_pulls_towards_the_weights_it_was_sent():
         model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
         start = [p.detach().clone() for p in model.parameters()]
         images = torch.randint(0, 256, (64, 1, 4, 4), dtype=torch.uint8)
-        job = Job("client", model, images, torch.arange(64) % 3, PLAIN, Recipe(20, 16, 1e-2, proximal=mu))
+        job = Job("client", model, Images(images), torch.arange(64) % 3, PLAIN, Recipe(20, 16, 1e-2, proximal=mu))
         (result,) = fit([job], CPU)
         assert result.error is None
         return sum((p - s).square().sum().item() for p, s in zip(model.parameters(), start, strict=True)) ** 0.5

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from fedol.config import configure
+from fedol.data import Images, Normalisation
 from fedol.errors import FedolError, InputError
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Scheme
@@ -14,9 +15,10 @@ from fedol.methods import Distillation, find
 from fedol.methods.fedkt import Ensembles, load_labels, save_labels, students, trainings
 from fedol.methods.teacher import one_hot
 from fedol.model import Architecture
-from fedol.training import Fit, Job, Normalisation, Recipe, drive
+from fedol.training import Fit, Job, Recipe, drive
 
 CPU, PLAIN = torch.device("cpu"), Normalisation((0.0,), (1.0,))
+BLANK = Images(torch.zeros(4, 1, 4, 4, dtype=torch.uint8))
 ARCHITECTURE = Architecture("mlp", ("a", "b", "c"), (1, 4, 4), 2, PLAIN)
 
 
@@ -56,7 +58,7 @@ def test_a_tie_goes_to_the_lowest_class():
 def private(count=23):
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (count, 1, 4, 4), dtype=torch.uint8, generator=generator)
-    return Job("client 0", ARCHITECTURE.build(1), images, torch.arange(count) % 3, PLAIN, Recipe(1, 8), seed=5)
+    return Job("client 0", ARCHITECTURE.build(1), Images(images), torch.arange(count) % 3, PLAIN, Recipe(1, 8), seed=5)
 
 
 def jobs_of(job, ensembles, public):
@@ -72,47 +74,46 @@ def jobs_of(job, ensembles, public):
 
 
 def test_every_partition_uses_every_sample_once_and_partitions_differ():
-    public = torch.zeros(6, 1, 4, 4, dtype=torch.uint8)
+    public = Images(torch.zeros(6, 1, 4, 4, dtype=torch.uint8))
     job = private()
     seen, (taught, seconds) = jobs_of(job, Ensembles(), public)  # s = 2 partitions of t = 5, as the method is defined
-    assert [len(j.images) for j in seen] == [5, 5, 5, 4, 4, 6, 5, 5, 5, 4, 4, 6]
+    assert [len(j.inputs) for j in seen] == [5, 5, 5, 4, 4, 6, 5, 5, 5, 4, 4, 6]
     assert seconds == 12.0 and [j.model for j in (seen[5], seen[11])] == taught
     for part in (seen[:5], seen[6:11]):
-        together = torch.cat([j.images for j in part]).flatten(1)
-        assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, job.images.flatten(1).tolist()))
-    assert not torch.equal(seen[0].images, seen[6].images)
+        together = torch.cat([j.inputs.values for j in part]).flatten(1)
+        assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, job.inputs.values.flatten(1).tolist()))
+    assert not torch.equal(seen[0].inputs.values, seen[6].inputs.values)
     assert len({j.seed for j in seen}) == 12  # every training shuffles its own way
     starts = {tuple(j.model.state_dict()["head.weight"].flatten().tolist()) for j in seen}
     assert len(starts) == len({id(j.model) for j in seen}) == 12  # and starts from scratch, a student too
 
 
 def test_students_learn_the_majority_of_their_teachers():
-    public = torch.randint(0, 256, (200, 1, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
+    generator = torch.Generator().manual_seed(3)
+    public = Images(torch.randint(0, 256, (200, 1, 4, 4), dtype=torch.uint8, generator=generator))
     seen, _ = jobs_of(private(), Ensembles(2, 3), public)
     for teachers, student in ((seen[:3], seen[3]), (seen[4:7], seen[7])):  # of its own partition
-        predictions = torch.stack([j.model(PLAIN(public)).argmax(1) for j in teachers])
+        predictions = torch.stack([j.model(PLAIN(public.values)).argmax(1) for j in teachers])
         majority = [torch.bincount(column, minlength=3).argmax().item() for column in predictions.T]
-        assert student.targets.tolist() == majority and torch.equal(student.images, public)
+        assert student.targets.tolist() == majority and student.inputs is public
 
 
 @pytest.mark.parametrize(("count", "subsets"), [(2, 1), (5, 2), (10, 5)])
 def test_a_small_client_has_as_many_teachers_as_leave_each_two_samples(count, subsets):
-    seen, _ = jobs_of(private(count), Ensembles(1, 5), torch.zeros(4, 1, 4, 4, dtype=torch.uint8))
-    assert len(seen) == subsets + 1 and min(len(j.images) for j in seen) >= 2
+    seen, _ = jobs_of(private(count), Ensembles(1, 5), BLANK)
+    assert len(seen) == subsets + 1 and min(len(j.inputs) for j in seen) >= 2
     assert trainings(count, Ensembles(1, 5)) == len(seen)
 
 
 def test_a_failed_teacher_is_an_error():
-    process = students(private(), ARCHITECTURE, torch.zeros(4, 1, 4, 4, dtype=torch.uint8), CPU)
+    process = students(private(), ARCHITECTURE, BLANK, CPU)
     first = next(process)
     with pytest.raises(FedolError, match="diverged"):
         process.send(Fit(first, (), 0.0, "none", "client 0 diverged."))
 
 
 def test_it_trains():
-    ((_, (taught, seconds)),) = drive(
-        [students(private(), ARCHITECTURE, torch.zeros(4, 1, 4, 4, dtype=torch.uint8), CPU, Ensembles(1, 2))], CPU
-    )
+    ((_, (taught, seconds)),) = drive([students(private(), ARCHITECTURE, BLANK, CPU, Ensembles(1, 2))], CPU)
     assert len(taught) == 1 and seconds > 0
 
 
@@ -124,9 +125,11 @@ def test_a_client_sends_what_each_of_its_students_predicts(tmp_path):
     students = [jobs[f"client 1 student {part}"].model for part in (1, 2)]
     client.send(tmp_path / "sent")
     sent = torch.stack([k.log_probs.argmax(1) for k in load_labels(tmp_path / "sent", here.task, "client 1")])
-    normalise = scheme.architecture(1).normalise
+    prepare = scheme.architecture(1).prepare
     with torch.no_grad():
-        expected = torch.stack([student.eval()(normalise(here.public)).argmax(1) for student in students])
+        expected = torch.stack(
+            [student.eval()(prepare(here.public.batch(slice(None)))).argmax(1) for student in students]
+        )
     assert torch.equal(sent, expected) and not torch.equal(sent[0], sent[1])
     assert client.model.module is students[0]
 

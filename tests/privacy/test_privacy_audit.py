@@ -94,10 +94,11 @@ def test_the_command_speaks_to_a_data_owner(
 
 
 def test_too_few_foreign_images_are_refused(trained: Path) -> None:
-    from fedol.data import Images
+    from fedol.data import Labelled
+    from fedol.data.samples import samples
 
     model = fedol.load(trained / "clients" / "00.safetensors")
-    few = Images(np.zeros((2, 1, 8, 8), np.uint8), np.zeros(2, np.int64))
+    few = Labelled(samples(np.zeros((2, 1, 8, 8), np.uint8)), np.zeros(2, np.int64))
     with pytest.raises(InputError, match="at least 10"):
         audit(model, few, few, few.x, Recipe(1, 32))
 

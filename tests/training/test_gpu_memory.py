@@ -7,17 +7,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fedol.data import Images, Normalisation
 from fedol.errors import FedolError
-from fedol.training import Fit, Job, Normalisation, Recipe, predict
-from fedol.training.cuda.engine import CudaEngine
+from fedol.training import Fit, Job, Recipe, predict
 from fedol.training.cuda import engine as cuda
+from fedol.training.cuda.engine import CudaEngine
 from fedol.training.cuda.step import NotCapturable
 
 GREY = Normalisation((0.5,), (0.25,))
 
 
 def job(name: str, samples: int = 8) -> Job:
-    images = torch.zeros(samples, 1, 4, 4, dtype=torch.uint8)
+    images = Images(torch.zeros(samples, 1, 4, 4, dtype=torch.uint8))
     return Job(name, nn.Linear(1, 1), images, torch.zeros(samples, dtype=torch.long), GREY, Recipe(2, 4))
 
 
@@ -176,7 +177,7 @@ def test_predictions_take_smaller_batches_where_memory_is_short() -> None:
     def run(model: nn.Module) -> Tensor:
         return predict(model, images, GREY, torch.device("cpu"), batch=100)
 
-    images = torch.randint(256, (100, 1, 2, 2), dtype=torch.uint8)
+    images = Images(torch.randint(256, (100, 1, 2, 2), dtype=torch.uint8))
     flat: Callable[[], nn.Module] = nn.Flatten
     assert torch.equal(run(Hungry()), run(flat()))
     assert sizes == [100, 50, 25, 25, 25, 25]
@@ -188,4 +189,4 @@ def test_where_not_one_image_can_be_predicted_a_sentence_says_so() -> None:
             raise torch.OutOfMemoryError
 
     with pytest.raises(FedolError, match="not even the memory"):
-        predict(Starved(), torch.zeros(4, 1, 2, 2, dtype=torch.uint8), GREY, torch.device("cpu"))
+        predict(Starved(), Images(torch.zeros(4, 1, 2, 2, dtype=torch.uint8)), GREY, torch.device("cpu"))

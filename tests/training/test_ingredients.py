@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedol.data.images import ImageBatches, Images, Normalisation
 from fedol.errors import InputError
 from fedol.models import create
-from fedol.training import Job, Normalisation, Recipe, Snapshot, fit
-from fedol.training.batch import Batches
+from fedol.training import Job, Recipe, Snapshot, fit
 from fedol.training.loss import batch_loss
 from fedol.training.optimisers import Sgd
 
@@ -26,7 +26,9 @@ ALL = {"augment": True, "patch": "cutmix", "schedule": "one-cycle", "average": 0
 
 def job(targets: Tensor = SOFT, seed: int = 3, **recipe: Any) -> Job:
     module = create("cnn", classes=4, shape=(1, 8, 8), width=4, seed=seed)
-    return Job("it", module, IMAGES, targets, NORMALISE, Recipe(**{"epochs": 3, "batch_size": 16, **recipe}), seed)
+    return Job(
+        "it", module, Images(IMAGES), targets, NORMALISE, Recipe(**{"epochs": 3, "batch_size": 16, **recipe}), seed
+    )
 
 
 def train(task: Job) -> list[Tensor]:
@@ -41,7 +43,7 @@ def plain_loop(task: Job) -> list[Tensor]:
     optimiser: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), lr=recipe.lr, fused=True)
     if recipe.optimiser == "sgd":
         optimiser = torch.optim.SGD(model.parameters(), lr=recipe.lr, momentum=0.9)
-    batches, steps, averages = Batches(IMAGES, NORMALISE, CPU), 0, None
+    batches, steps, averages = ImageBatches(Images(IMAGES), NORMALISE, CPU), 0, None
     start = [p.detach().clone() for p in model.parameters()]
     total = recipe.epochs * 4  # 16 + 16 + 16 + 2
     for epoch in range(1, recipe.epochs + 1):

@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from test_ingredients import CPU, HARD, IMAGES, NORMALISE, job, train
+from test_ingredients import CPU, HARD, NORMALISE, job, train
 from torch import Tensor, optim
 from torch.optim import lr_scheduler
 
 from fedol.errors import InputError
 from fedol.training import Job, Recipe, Snapshot, fit
-from fedol.training.batch import Batches
 
 
 def theirs(task: Job, optimiser: optim.Optimizer, schedule: Any = None) -> list[Tensor]:
     """The training of a job as a user of PyTorch writes it."""
-    model, batches = task.model.to(memory_format=torch.channels_last).train(), Batches(IMAGES, NORMALISE, CPU)
+    model, batches = task.model.to(memory_format=torch.channels_last).train(), task.inputs.on(CPU, NORMALISE)
     for epoch in range(1, task.recipe.epochs + 1):
         for index in task.order(epoch).split(task.recipe.batch_size):
             optimiser.zero_grad()

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 import fedol.training as training
+from fedol.data import Images, Normalisation
 from fedol.models import blocks, create
-from fedol.training import Fit, Job, Normalisation, Process, Recipe, Snapshot, loop
+from fedol.training import Fit, Job, Process, Recipe, Snapshot, loop
 from fedol.training.cuda import session, step
 from fedol.training.cuda.engine import CudaEngine
 
@@ -60,7 +61,7 @@ def job(name: str, model: str = "resnet11", samples: int = 300, seed: int = 0, *
     labels = torch.randint(10, (samples,), generator=generator)
     images = torch.randint(60, (samples, 3, 8, 8), generator=generator) + 19 * labels[:, None, None, None]
     net = create(model, classes=10, shape=(3, 8, 8), width=4, seed=seed)
-    return Job(name, net, images.to(torch.uint8), labels, COLOURS, Recipe(**{"epochs": 2, **recipe}), seed)
+    return Job(name, net, Images(images.to(torch.uint8)), labels, COLOURS, Recipe(**{"epochs": 2, **recipe}), seed)
 
 
 SGD = {"optimiser": "sgd", "lr": 0.02}

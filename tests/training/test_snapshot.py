@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fedol.data import Images, Normalisation
 from fedol.files import read_tensors, write_tensors
 from fedol.models import create
-from fedol.training import Job, Normalisation, Recipe, Snapshot, fit
+from fedol.training import Job, Recipe, Snapshot, fit
 
 CPU = torch.device("cpu")
 
@@ -19,7 +20,7 @@ def job(model: str, recipe: Recipe) -> Job:
     images = torch.randint(0, 256, (40, 1, 8, 8), generator=generator, dtype=torch.uint8)
     targets = torch.rand(40, 3, generator=generator).softmax(1)
     module = create(model, classes=3, shape=(1, 8, 8), seed=1)
-    return Job("job", module, images, targets, Normalisation((0.5,), (0.3,)), recipe, seed=5)
+    return Job("job", module, Images(images), targets, Normalisation((0.5,), (0.3,)), recipe, seed=5)
 
 
 @pytest.mark.parametrize("model", ["cnn", "resnet11"])

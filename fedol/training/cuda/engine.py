@@ -15,12 +15,11 @@ from threading import Event
 from typing import TypeVar
 
 import torch
-from torch import Tensor
 
-from fedol.training.batch import Batches
+from fedol.data.samples import Batches, Preprocessing, Samples
 from fedol.training.cuda.session import PATH, Session
 from fedol.training.cuda.step import NotCapturable
-from fedol.training.job import Fit, Job, Normalisation, OnEpoch
+from fedol.training.job import Fit, Job, OnEpoch
 from fedol.training.loop import PATH as PLAIN
 from fedol.training.team import teamed, train
 
@@ -38,8 +37,8 @@ class CudaEngine:
         self._waiting: list[Job] = []
         self._running: list[Session] = []
         self._plain: list[tuple[Job, str]] = []  # jobs that no graph can hold, and why
-        # Images that several jobs share are on the device once.
-        self._images: dict[tuple[int, Normalisation], tuple[Tensor, Batches]] = {}
+        # Samples that several jobs share are on the device once.
+        self._inputs: dict[tuple[int, Preprocessing], tuple[Samples, Batches]] = {}
         self._sessions: dict[int, Session] = {}  # a model's next job reuses its graph
         self._most = TOGETHER  # at once; fewer where the memory of the card does not suffice
 
@@ -98,10 +97,10 @@ class CudaEngine:
         return call()
 
     def _batches(self, job: Job) -> Batches:
-        key = id(job.images), job.normalise
-        if key not in self._images:  # the tensor is kept too: while it lives, its id is its own
-            self._images[key] = job.images, Batches(job.images, job.normalise, self._device)
-        return self._images[key][1]
+        key = id(job.inputs), job.prepare
+        if key not in self._inputs:  # the samples are kept too: while they live, their id is their own
+            self._inputs[key] = job.inputs, job.inputs.on(self._device, job.prepare)
+        return self._inputs[key][1]
 
     def next(self) -> Fit:
         """The next outcome. Launches one step of every job in turn until one has ended."""

@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from fedol.training.batch import Batches
+from fedol.data.samples import Batches
 from fedol.training.cuda.step import Step
 from fedol.training.job import Epoch, Fit, Job
 from fedol.training.loop import diverged
@@ -22,7 +22,7 @@ class Session:
 
     def __init__(self, job: Job, batches: Batches, device: torch.device) -> None:
         self._device = device
-        self._images = job.images
+        self._inputs = job.inputs
         self._shape = (job.targets.shape, job.targets.dtype, job.recipe)
         self._stream = torch.cuda.Stream(device, priority=URGENT)  # type: ignore[no-untyped-call]
         self._stream.wait_stream(torch.cuda.current_stream(device))
@@ -38,9 +38,9 @@ class Session:
         self._steps = [size] * (job.samples // size) + ([job.samples % size] if job.samples % size else [])
 
     def fits(self, job: Job) -> bool:
-        """Whether the captured step can train this job: same model and images, other targets."""
+        """Whether the captured step can train this job: same model and samples, other targets."""
         same = self._shape == (job.targets.shape, job.targets.dtype, job.recipe)
-        return same and self._images is job.images and self._step.holds(job.model)
+        return same and self._inputs is job.inputs and self._step.holds(job.model)
 
     def begin(self, job: Job) -> None:
         """Start a job: new targets, a fresh optimiser. Everything is written on this session's own stream."""

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from fedol.data.samples import Batches
 from fedol.models.blocks import fused_kernels
 from fedol.models.cuda.overlap import weight_gradients_on
 from fedol.training.average import Average
-from fedol.training.batch import Batches
 from fedol.training.cuda.weights import Weights
 from fedol.training.job import Job
 from fedol.training.loop import pull
@@ -47,7 +47,7 @@ class Step:
         self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._targets = job.targets.to(device, copy=True)
         self._tables = {name: table.to(device) for name, table in job.tables(1).items()}
-        self._pixels = job.pixels
+        self._kind_of_data, self._places = (job.inputs.kind, job.inputs.shape), job.inputs.places
         self._next = torch.zeros(1, dtype=torch.int64, device=device)  # the device itself knows which batch is next
         self._start = [self._weights.flat.detach().clone()]
         self.loss = torch.zeros(1, device=device)  # summed over the samples of the epoch
@@ -116,7 +116,7 @@ class Step:
         """
         if not all(type(module).__module__.startswith(("torch.nn.", "fedol.")) for module in self._model.modules()):
             return None
-        data = self._next.device, self._batches.pixels.shape[1:], self._targets.shape[1:], self._targets.dtype
+        data = self._next.device, *self._kind_of_data, self._targets.shape[1:], self._targets.dtype
         return str(self._model), data, replace(self._recipe, epochs=1, lr=1.0), size
 
     def _run(self, size: int) -> None:
@@ -125,11 +125,11 @@ class Step:
         rows = {name: table[place] for name, table in self._tables.items() if name != "pace"}
         index, view, patch = rows["order"], rows.get("views"), rows.get("patches")
         recipe, mix = self._recipe, self._recipe.patch == "cutmix"
-        images = self._batches(index, view, patch, mix)
+        inputs = self._batches(index, view, patch, mix)
         self._weights.refresh()
         with torch.autocast("cuda", torch.bfloat16), weight_gradients_on(self._side):
-            logits = functional_call(self._model, self._weights.by_name, (images,))
-        loss = batch_loss(logits.float(), self._targets, index, patch if mix else None, self._pixels)
+            logits = functional_call(self._model, self._weights.by_name, (inputs,))
+        loss = batch_loss(logits.float(), self._targets, index, patch if mix else None, self._places)
         self._weights.backward(loss, self._side)
         if self._recipe.proximal:
             pull([self._weights.flat], self._start, self._recipe.proximal)

@@ -87,7 +87,7 @@ class Node(ClientSettings, Whose):
             raise FedolError(f"The public images of the task in {self.task} are not the server's; get its task folder.")
         if task_id != folder.task.id:
             raise FedolError(f"{self.task} holds the task {folder.task.id}, but the server asks for {task_id}.")
-        images = folder.public(Path(self.public).expanduser() if self.public else None)
+        public = folder.samples(Path(self.public).expanduser() if self.public else None)
         if self.knowledge:
             path = Path(self.knowledge).expanduser()
             Knowledge.load(path, folder.task)
@@ -98,8 +98,8 @@ class Node(ClientSettings, Whose):
         if not kept.exists():
             private_folder(kept.parent)
             trained = kept.with_suffix(".safetensors")
-            model = self._fit(folder, images.shape[1:], trained) if self.data else expanduser(self.model)
-            knowledge = predict_knowledge(model, images, folder.task, self.client, self.trust_code)
+            model = self._fit(folder, public.shape, trained) if self.data else expanduser(self.model)
+            knowledge = predict_knowledge(model, public, folder.task, self.client, self.trust_code)
             write_atomically(kept, knowledge.encode(codec, key), private=True)
         return kept.read_bytes()
 

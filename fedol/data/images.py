@@ -1,0 +1,228 @@
+"""Small images: uint8 in memory, normalised per channel, and augmented by flips, crops and patches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from fedol.core.arrays import Array, fingerprint, to_tensor
+from fedol.data.samples import Batches, Index, Preprocessing, Samples, Shape, register
+from fedol.errors import InputError
+
+SMALL = 1 << 26  # bytes of float32 images that a CPU keeps normalised, rather than normalise them batch by batch
+
+
+@register
+@dataclass(frozen=True)
+class Normalisation(Preprocessing):
+    """Per-channel mean and standard deviation on the [0, 1] scale."""
+
+    kind: ClassVar[str] = "images"
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        """uint8 [n, C, H, W] -> normalised float32."""
+        mean = torch.tensor(self.mean, device=batch.device)[:, None, None]
+        std = torch.tensor(self.std, device=batch.device)[:, None, None]
+        return (batch.float() / 255 - mean) / std
+
+    def blank(self, shape: Shape) -> Tensor:
+        """Two black images."""
+        return torch.zeros(2, *shape, dtype=torch.uint8)
+
+    def header(self) -> dict[str, Any]:
+        """Mean and deviation."""
+        return {"mean": list(self.mean), "std": list(self.std)}
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any], shape: Shape) -> Self:
+        """A number for each channel."""
+        if len(shape) != 3:
+            raise InputError("the shape of its images or its width makes no sense")
+        mean, std = header["mean"], header["std"]
+        for scale in (mean, std):
+            if not (isinstance(scale, list) and len(scale) == shape[0] and all(map(_finite, scale))):
+                raise InputError("the mean or the deviation of its pixels makes no sense")
+        if min(std) <= 0:
+            raise InputError("the deviation of its pixels is not above 0")
+        return cls(tuple(map(float, mean)), tuple(map(float, std)))
+
+    def accept(self, values: Samples | Array, shape: Shape) -> Samples:
+        """Images of this shape."""
+        if not isinstance(values, Samples):
+            values = Images(to_tensor(values, "images"))
+            if values.values.dtype != torch.uint8:  # they would be divided by 255 again
+                what = str(values.values.dtype).removeprefix("torch.")
+                raise InputError(f"The model takes images as uint8, 0 to 255, but these are {what}; convert them.")
+        return super().accept(values, shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Images(Samples):
+    """Images of one size in memory."""
+
+    kind: ClassVar[str] = "images"
+    values: Tensor  # uint8 [N, channels, H, W]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def shape(self) -> Shape:
+        """Channels, height and width."""
+        return tuple(self.values.shape[1:])
+
+    @property  # not kept: whoever made the images may write into them
+    def fingerprint(self) -> str:
+        """Of the pixels in their order."""
+        return fingerprint(self.array())
+
+    def take(self, index: Index) -> Images:
+        """The images at these positions."""
+        return Images(self.values[index if isinstance(index, slice) else torch.as_tensor(index)])
+
+    def joined(self, others: Images) -> Images:
+        """Both."""
+        return Images(torch.cat([self.values, others.values]))
+
+    def batch(self, index: Tensor | slice) -> Tensor:
+        """uint8 [n, channels, H, W]."""
+        return self.values[index]
+
+    def array(self) -> npt.NDArray[np.uint8]:
+        """uint8 [N, channels, H, W]; on the CPU the very memory."""
+        pixels: npt.NDArray[np.uint8] = self.values.cpu().numpy()
+        return pixels
+
+    def floats(self) -> npt.NDArray[np.float32]:
+        """In [0, 1]."""
+        return super().floats() / np.float32(255)
+
+    def pictures(self) -> npt.NDArray[np.uint8]:
+        """Themselves."""
+        return self.array()
+
+    def fit(self) -> Normalisation:
+        """To a mean of 0 and a deviation of 1 per channel."""
+        return Normalisation(*channel_statistics(self.array()))
+
+    def unfitted(self) -> Normalisation:
+        """To -1 ... 1."""
+        half = (0.5,) * self.shape[0]
+        return Normalisation(half, half)
+
+    def on(self, device: torch.device, prepare: Preprocessing) -> Batches:
+        """Pixels on the device."""
+        assert isinstance(prepare, Normalisation)
+        return ImageBatches(self, prepare, device)
+
+    def views(self, count: int, generator: torch.Generator) -> Tensor:
+        """int64 [count, 3]: rows and columns to shift by, and whether to flip.
+
+        By up to an eighth of a side, four pixels of CIFAR's 32: of digits' 8, four would leave nothing to recognise.
+        """
+        down, right = (side // 8 for side in self.shape[-2:])
+        ranges = (-down, down + 1), (-right, right + 1), (0, 2)
+        return torch.stack([torch.randint(*ends, (count,), generator=generator) for ends in ranges], 1)
+
+    def patches(self, how: str, count: int, generator: torch.Generator) -> Tensor:
+        """int64 [count, 5]: the image that a box is pasted from, then the box's top, bottom, left and right.
+
+        Cutout: half as long and wide as the image, and clipped at its border. Cutmix: of any share of the image, and
+        empty for half of them.
+        """
+        sides = torch.tensor(self.shape[-2:])
+        other = torch.randint(len(self), (count, 1), generator=generator)
+        centre = torch.rand(count, 2, generator=generator) * sides
+        area, coin = torch.rand(2, count, 1, generator=generator)
+        share = torch.full_like(area, 0.5) if how == "cutout" else area.sqrt() * (coin < 0.5)
+        low = (centre - share * sides / 2).round().clamp_min(0).long()
+        high = (centre + share * sides / 2).round().long().minimum(sides)
+        return torch.cat([other, torch.stack([low, high], 2).flatten(1)], 1)
+
+
+class ImageBatches(Batches):
+    """Images [N, H, W, C] on the device, so that a gathered row is already channels last.
+
+    As uint8, a quarter of float32; small data sets on a CPU normalised once and for all.
+    """
+
+    def __init__(self, images: Images, normalise: Normalisation, device: torch.device) -> None:
+        self.pixels = images.values.to(device).permute(0, 2, 3, 1).contiguous()
+        self._mean = torch.tensor(normalise.mean, device=device)
+        self._std = torch.tensor(normalise.std, device=device)
+        self._ready = device.type == "cpu" and 4 * self.pixels.numel() <= SMALL
+        if self._ready:
+            self.pixels = self._normalise(self.pixels)
+
+    def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
+        """Normalised float32 [n, C, H, W] of the images ``index``, each seen as ``view`` says (see ``Images.views``).
+
+        A ``patch`` (see ``Images.patches``) is filled from the other image, in the same view, or with the mean colour.
+        So every pixel is gathered once: within the patch from another image, at another place where the view says so.
+        """
+        if view is None and not mix:
+            pixels = self.pixels[index]
+        else:
+            source = index[:, None, None]
+            if patch is not None and mix:
+                source = torch.where(self._within(patch), patch[:, 0, None, None], source)
+            pixels = self.pixels[source, *self._places(view)]
+        images = pixels if self._ready else self._normalise(pixels)
+        if patch is not None and not mix:
+            images = images.masked_fill(self._within(patch)[..., None], 0)
+        return images.permute(0, 3, 1, 2)
+
+    def _normalise(self, pixels: Tensor) -> Tensor:
+        return (pixels.float() / 255 - self._mean) / self._std
+
+    def _within(self, patch: Tensor) -> Tensor:
+        """Where each image's box is, bool [n, H, W]."""
+        height, width = self.pixels.shape[1:3]
+        row = torch.arange(height, device=patch.device)[:, None]
+        column = torch.arange(width, device=patch.device)
+        top, bottom, left, right = (side[:, None, None] for side in patch[:, 1:].unbind(1))
+        return (row >= top) & (row < bottom) & (column >= left) & (column < right)
+
+    def _places(self, view: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Rows and columns to read, broadcast to [n, H, W]: a reflect-padded crop and a flip are other numbers."""
+        rows, columns = (torch.arange(size, device=self.pixels.device) for size in self.pixels.shape[1:3])
+        if view is None:
+            return rows[:, None], columns
+        rows = _reflect(rows + view[:, :1], len(rows))
+        columns = _reflect(columns + view[:, 1:2], len(columns))
+        columns = torch.where(view[:, 2:] == 1, columns.flip(1), columns)
+        return rows[:, :, None], columns[:, None, :]
+
+
+def _reflect(place: Tensor, size: int) -> Tensor:
+    """Positions outside 0..size-1 mirrored at the border pixels, which are not repeated."""
+    return ((size - 1) - ((size - 1) - place.abs()).abs()).clamp_min(0)
+
+
+def channel_statistics(images: npt.NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation per channel on the [0, 1] scale.
+
+    Counted, not summed: 256 exact counts per channel need no float copy of the images and round only once.
+    """
+    counts = np.zeros((images.shape[1], 256), dtype=np.int64)
+    for start in range(0, len(images), 1024):  # bincount widens its input to int64: keep that piece small
+        for channel, pixels in enumerate(images[start : start + 1024].swapaxes(0, 1)):
+            counts[channel] += np.bincount(pixels.ravel(), minlength=256)
+    share, level = counts / counts.sum(axis=1, keepdims=True), np.arange(256) / 255
+    mean = share @ level
+    std = np.sqrt((share * (level - mean[:, None]) ** 2).sum(axis=1))
+    constant = (counts > 0).sum(axis=1) == 1  # exactly one pixel value: nothing to scale
+    return tuple(mean.tolist()), tuple(np.where(constant, 1.0, std).tolist())
+
+
+def _finite(value: Any) -> bool:
+    """Whether it is a number that float32 can hold; NaN is smaller than nothing."""
+    return type(value) in (int, float) and abs(value) < 1e38

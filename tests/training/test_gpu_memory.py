@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from fedol.errors import FedolError
 from fedol.training import Fit, Job, Normalisation, Recipe, predict
+from fedol.training.cuda import engine as cuda
 from fedol.training.cuda.engine import CudaEngine
-from fedol.training.cuda.engine import engine as cuda
 from fedol.training.cuda.step import NotCapturable
 
 GREY = Normalisation((0.5,), (0.25,))

@@ -1,6 +1,6 @@
 """How the command line feels: guidance by example, near misses, quiet, scripts, completion.
 
-Ctrl-C: tests/test_resume.py and tests/federation/test_interrupts.py; progress: test_progress.py.
+Ctrl-C: tests/runs/test_resume.py and tests/federation/test_interrupts.py; progress: test_progress.py.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The CUDA engine's own code where there is no GPU: streams and graphs are pretended, a replay runs the step again.
 
-What a card would do (kernels, real graphs, streams at once) is tested by tests/test_training_cuda.py on one.
+What a card would do (kernels, real graphs, streams at once) is tested by tests/training/test_training_cuda.py on one.
 """
 
 import contextlib

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-TESTS = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
 
 # Each process believes to be on a host of its own, or NCCL would refuse to share the GPU.
 PROGRAM = """
@@ -44,7 +44,7 @@ def trained(processes: int, backend: str, out: Path) -> dict[str, torch.Tensor]:
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", port]
     done = subprocess.run(
         [sys.executable, *launcher, out.parent / "program.py", backend, out],
-        env={**os.environ, "PYTHONPATH": f"{TESTS.parent}:{TESTS}", "NVIDIA_TF32_OVERRIDE": "0"},
+        env={**os.environ, "PYTHONPATH": f"{HERE.parents[1]}:{HERE}", "NVIDIA_TF32_OVERRIDE": "0"},
         capture_output=True,
         text=True,
         timeout=240,

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("cryptography", reason="the page signs, which needs the package cryptography")
 pytest.importorskip("onnxscript", reason="the page exports to ONNX, which needs the package onnxscript")
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "federation.md").read_text(encoding="utf-8")
 
 

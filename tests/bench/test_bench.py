@@ -757,15 +757,13 @@ def test_a_development_table_says_so_and_has_no_paper_beside_it(tmp_path):
 
 
 def test_a_method_that_fails_is_reported_and_stops_no_other(tmp_path):
-    summary = run(
-        tmp_path, methods="local,feddf,fedavg", settings={**TINY, "parameter_model": "tests.experiments.bad:NaN"}
-    )
+    summary = run(tmp_path, methods="local,feddf,fedavg", settings={**TINY, "parameter_model": "bad_model:NaN"})
     assert summary["finished"] == 2 and len(summary["failed"]) == 1
     assert re.match(r"FedAvg, dirichlet:0\.5, seed 0: client \d diverged", summary["failed"][0])
 
 
 def test_clients_that_fail_take_no_ceiling_with_them(tmp_path):
-    settings = {**TINY, "client_models": ["mlp", "tests.experiments.bad:NaN"]}
+    settings = {**TINY, "client_models": ["mlp", "bad_model:NaN"]}
     summary = run(tmp_path, methods="feddf,ceiling", settings=settings)
     assert summary["finished"] == 1 and ("ceiling", 1) in results(tmp_path)
     assert re.match(r"FedDF, dirichlet:0\.5, seed 0: client 1 diverged", summary["failed"][0])
@@ -777,7 +775,7 @@ def test_what_failed_is_said_although_the_time_is_over(tmp_path):
             if epoch.job.name.startswith("feddf"):
                 raise OutOfTime
 
-    bad = {**TINY, "parameter_model": "tests.experiments.bad:NaN"}
+    bad = {**TINY, "parameter_model": "bad_model:NaN"}
     summary = run(tmp_path, Over(), time_limit=1000, methods="fedavg,feddf", settings=bad)
     assert summary["finished"] == 0 and len(summary["failed"]) == 1 and "FedAvg" in summary["failed"][0]
 

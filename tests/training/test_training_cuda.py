@@ -1,4 +1,4 @@
-"""The CUDA engine; skipped where there is no GPU. On one: ``pytest tests/test_training_cuda.py``."""
+"""The CUDA engine; skipped where there is no GPU. On one: ``pytest tests/training/test_training_cuda.py``."""
 
 import copy
 import os

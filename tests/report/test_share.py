@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_run_page import choose, opened, violations, visible
+from browsing import choose, opened, violations, visible
 
 from fedol.cli import main
 from fedol.errors import FedolError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from test_ingredients import CPU, HARD, IMAGES, NORMALISE, job, train
+from training_jobs import CPU, HARD, IMAGES, NORMALISE, job, train
 from torch import Tensor, optim
 from torch.optim import lr_scheduler
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from training_jobs import COLOURS, CPU
+from training_jobs import bright as job
 
 import fedol.training as training
 from fedol.models import blocks, create
@@ -17,8 +19,6 @@ from fedol.training import Fit, Job, Normalisation, Process, Recipe, Snapshot, l
 from fedol.training.cuda import session, step
 from fedol.training.cuda.engine import CudaEngine
 
-CPU = torch.device("cpu")
-COLOURS = Normalisation((0.5,) * 3, (0.25,) * 3)
 ALL = {"augment": True, "patch": "cutmix", "schedule": "cosine", "average": 0.9, "weight_decay": 0.1}
 
 
@@ -52,15 +52,6 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step.Step, "replay", lambda self, size: self._run(size))
     monkeypatch.setattr(training, "engine", CudaEngine)
     monkeypatch.setattr(CudaEngine, "__exit__", lambda *error: None)
-
-
-def job(name: str, model: str = "resnet11", samples: int = 300, seed: int = 0, **recipe: Any) -> Job:
-    """Classes that can be learnt: the brightness of the image tells them."""
-    generator = torch.Generator().manual_seed(1)
-    labels = torch.randint(10, (samples,), generator=generator)
-    images = torch.randint(60, (samples, 3, 8, 8), generator=generator) + 19 * labels[:, None, None, None]
-    net = create(model, classes=10, shape=(3, 8, 8), width=4, seed=seed)
-    return Job(name, net, images.to(torch.uint8), labels, COLOURS, Recipe(**{"epochs": 2, **recipe}), seed)
 
 
 SGD = {"optimiser": "sgd", "lr": 0.02}

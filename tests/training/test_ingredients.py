@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from training_jobs import CPU, HARD, IMAGES, NORMALISE, SOFT, job, train
 
 from fedol.errors import InputError
-from fedol.models import create
-from fedol.training import Job, Normalisation, Recipe, Snapshot, fit
+from fedol.training import Job, Recipe, Snapshot
 from fedol.training.batch import Batches
 from fedol.training.loss import batch_loss
 from fedol.training.optimisers import Sgd

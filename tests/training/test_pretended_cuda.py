@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from training_jobs import COLOURS, CPU
+from training_jobs import CPU
 from training_jobs import bright as job
 
 import fedol.training as training
-from fedol.models import blocks, create
-from fedol.training import Fit, Job, Normalisation, Process, Recipe, Snapshot, loop
+from fedol.models import blocks
+from fedol.training import Fit, Job, Process, Snapshot, loop
 from fedol.training.cuda import session, step
 from fedol.training.cuda.engine import CudaEngine
 

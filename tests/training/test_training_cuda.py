@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from training_jobs import COLOURS, bright
 
 from fedol.models import blocks, create
-from fedol.training import Job, Normalisation, Process, Recipe, Snapshot, drive, fit
+from fedol.training import Job, Process, Snapshot, drive, fit
 from fedol.training.cuda import step
 from fedol.training.cuda.engine import CudaEngine
 from fedol.training.loop import train

@@ -19,6 +19,7 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 # A page that is in no menu, a link that leads nowhere or a name without its docstring is an error; with --quiet it is none.
 docs: $(VENV)/.ready

@@ -26,14 +26,14 @@ from _published import (
 )
 
 from fedol.bench import curves, paper
-from fedol.bench.cells import ONE_ROUND
 from fedol.bench.sheets import OTHERS
 from fedol.bench.summary import NOTICEABLE, as_the_paper, label
 from fedol.errors import FedolError
-from fedol.methods import CEILING, ENSEMBLE, LOCAL, title
+from fedol.methods import CEILING, ENSEMBLE, LOCAL, compared, title
 from fedol.report.bench_tables import collect
 
 PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")
+ONE_ROUND = compared("one-round")
 FOUR = ("dirichlet:1", "dirichlet:0.05", "classes:3", "classes:2")  # of data with ten classes
 HARD = ("dirichlet:0.05", "classes:20")
 TWO = ("dirichlet:0.05", "classes:2")
@@ -71,10 +71,10 @@ def mark(mine: Seeds, theirs: Seeds) -> str:
 def first_table(width: int, seeds: tuple[int, ...]) -> str:
     """Every method beside the paper's number; bold: the best server of a column."""
     rows = papers(width, seeds)
-    servers = [method for method in ONE_ROUND if method not in (LOCAL, ENSEMBLE, CEILING)]
+    servers = [method for method in compared("one-round") if method not in (LOCAL, ENSEMBLE, CEILING)]
     best = {p: max(servers, key=lambda method, p=p: mean(shares(rows[name(method)][p]))) for p in PARTITIONS}
     body = []
-    for method in ONE_ROUND:
+    for method in compared("one-round"):
         words = [SINGLE.get(method, name(method))]
         for partition in PARTITIONS:
             seeds_of = rows[name(method)][partition]
@@ -92,7 +92,7 @@ def above_fedol() -> str:
     rows = papers(64, (0, 4, 5))
     without = (LOCAL, "fedavg", "fedavg-bn", "fedprox", "fedol", ENSEMBLE)
     body = []
-    for method in (method for method in ONE_ROUND if method not in without):
+    for method in (method for method in compared("one-round") if method not in without):
         pairs = [(rows[name(method)][p], rows[FEDOL][p]) for p in PARTITIONS]
         body.append([name(method), *(spread(lead(*pair), sign=True) + mark(*pair) for pair in pairs)])
     ours = {p: [value - paper_fedol(p) for value in shares(rows[FEDOL][p])] for p in PARTITIONS}
@@ -184,7 +184,7 @@ def equal_cifar100() -> str:
             points = "" if row == FEDOL else number(100 * (cell["accuracy"] - fedol["accuracy"]), sign=True)
             words.append(points)
         body.append(words)
-    order = [name(method) for method in ONE_ROUND]
+    order = [name(method) for method in compared("one-round")]
     body.sort(key=lambda words: order.index(words[0]) if words[0] in order else len(order))
     columns = [
         "",
@@ -224,7 +224,7 @@ def equal_small(folder: str, beside: str = "") -> str:
             ]
             words += [spread(shares(others[row][partition]))] if beside else []
         body.append(words)
-    order = [*map(name, ONE_ROUND), *sorted(row for row in rows if row.startswith("FedOL,")), bold(PLUS)]
+    order = [*map(name, compared("one-round")), *sorted(row for row in rows if row.startswith("FedOL,")), bold(PLUS)]
     body.sort(key=lambda words: order.index(words[0]))
     columns = [""]
     for partition in TWO:

@@ -29,7 +29,7 @@ from pooling import add_uploads, federations_of, long_tail
 
 from fedol.api import run
 from fedol.config import RunConfig, changed
-from fedol.distillation import distillation
+from fedol.distillation import learn
 from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge
 from fedol.methods import find
@@ -72,14 +72,20 @@ def servers(scenario: Scenario, clients: list[Knowledge], index: torch.Tensor) -
         rounds = find(method).trainings(ITERATIONS)
         settings = replace(scenario.config, method=method, iterations=rounds, server_epochs=epochs // rounds)
         processes.append(
-            distillation(
-                known, scenario.public[index], scenario.server, settings.distillation, settings.seed, scenario.device
+            learn(
+                find(method),
+                known,
+                scenario.public[index],
+                scenario.server,
+                settings.distillation,
+                settings.seed,
+                scenario.device,
             )
         )
     test = scenario.data.test
     return {
-        METHODS[position]: 100 * accuracy(server.predict_log_proba(test.x), test.y)
-        for position, server in drive(processes, scenario.device)
+        METHODS[position]: 100 * accuracy(learnt.server.predict_log_proba(test.x), test.y)
+        for position, learnt in drive(processes, scenario.device)
     }
 
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class FedolError(Exception):
-    """An error to show to a person as it is; the command line prints it and exits with code 2."""
+    """An error to show to a person as it is; the command line prints it and exits with code 2.
+
+    Whoever decides by it reads its fields, never its words: ``file`` is what is at fault, where that is a file, and
+    ``complete`` says that the sentence already tells what helps.
+    """
+
+    def __init__(self, sentence: str, file: Path | None = None, complete: bool = False) -> None:
+        super().__init__(sentence)
+        self.file, self.complete = file, complete
 
 
 class InputError(FedolError, ValueError):

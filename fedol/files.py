@@ -46,7 +46,9 @@ def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
         temporary.replace(path)
     except OSError as error:  # a full disk, a folder without the right to write
         raise FedolError(
-            f"{path} cannot be written ({error.strerror}); mend that and give the same command again."
+            f"{path} cannot be written ({error.strerror}); mend that and give the same command again.",
+            path,
+            complete=True,
         ) from None
     finally:
         with suppress(OSError):
@@ -79,7 +81,7 @@ def intact(path: Path, advice: str) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        raise FedolError(f"{path} is damaged ({cause(error)}); {advice}.") from None
+        raise FedolError(f"{path} is damaged ({cause(error)}); {advice}.", path) from None
 
 
 def read_json(path: Path, advice: str = "") -> Any:
@@ -88,7 +90,7 @@ def read_json(path: Path, advice: str = "") -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, RecursionError, ValueError) as error:
         helps = f"; {advice}" if advice else ""
-        raise FedolError(f"{path} cannot be read ({error}){helps}.") from None
+        raise FedolError(f"{path} cannot be read ({error}){helps}.", path) from None
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:

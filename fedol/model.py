@@ -119,7 +119,7 @@ def load(run: str | Path, model: ModelSpec | None = None, trust_code: bool = Fal
     path = Path(run)
     path = path / "model.safetensors" if path.is_dir() else path
     if not path.exists():
-        raise FedolError(f"There is no trained model at {path}; is the run finished?")
+        raise FedolError(f"There is no trained model at {path}; is the run finished?", path)
     with intact(path, "give a FedOL model file, or make it again"):
         weights, header = read_tensors(path)
         architecture = Architecture.from_header(header["architecture"])
@@ -142,7 +142,9 @@ def _filled(architecture: Architecture, weights: dict[str, Tensor], path: Path) 
         needs, holds = (_kind(tensors.get(name)) for tensors in (wanted, weights))
         if needs != holds:
             model, which = describe(architecture.model), printable(name, 80)
-            raise FedolError(f"The weights in {path} do not fit {model}: '{which}' should be {needs}, but is {holds}.")
+            raise FedolError(
+                f"The weights in {path} do not fit {model}: '{which}' should be {needs}, but is {holds}.", path
+            )
     module = module.to_empty(device="cpu") if ours else module
     module.load_state_dict(weights)
     return module.eval()

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fedol import methods
 from fedol.cli import main
 from fedol.report.tables import run_table
 
@@ -38,27 +37,18 @@ def run_main(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_is_something_to_check() -> None:
-    assert (len(blocks("python")), len(COMMANDS)) == (4, 6)
+    assert (len(blocks("python")), len(COMMANDS)) == (1, 5)
 
 
-@pytest.mark.parametrize("block", blocks("python"), ids=["five lines", "own", "distill", "method"])
-def test_python(
-    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "script.py").write_text(block)
+def test_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "script.py").write_text(blocks("python")[0])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(methods.METHODS, "geometric", methods.find("feddf"))  # which a block makes its own; then gone
     runpy.run_path("script.py", run_name="__main__")
-    numbers = [float(word) for word in re.findall(r"\d\.\d+(?:e-\d+)?", capsys.readouterr().out)]
-    assert numbers
-    assert all(0 <= number <= 1 for number in numbers)
-    if "against" in block:
-        assert numbers[0] > numbers[1] + 0.2  # the server against the mean of the clients
-    if "distill" in block:
-        assert numbers[0] > 0.85
+    server, mean = [float(word) for word in re.findall(r"\d\.\d+", capsys.readouterr().out)]
+    assert 1 >= server > mean + 0.2 > 0.2
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("fedol run")])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_fedol_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every option is one; the federation itself, which takes minutes or data, is not run."""
 
@@ -70,17 +60,9 @@ def test_fedol_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise Reached
 
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "run.toml").write_text("tau = 0.3\n")
     monkeypatch.setattr("fedol.api.run", simulate)
     with pytest.raises(Reached):
         run_main(command, monkeypatch)
-
-
-@pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("fedol run")])
-def test_other_commands(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    run_main(command, monkeypatch)
-    assert (tmp_path / "heat.png").exists()
 
 
 def test_data_and_models_of_ones_own_from_the_command_line(
@@ -110,8 +92,9 @@ def test_the_table_is_that_of_the_committed_record() -> None:
     assert not record["provenance"]["commit"].endswith("-dirty")
     printed = io.StringIO()
     Console(file=printed, width=80).print(run_table(record))
-    shown = "\n".join(line.rstrip() for line in printed.getvalue().splitlines())
-    assert shown in README
+    whole = "\n".join(line.rstrip() for line in printed.getvalue().splitlines())
+    shown = [part.strip("\n") for part in blocks("text")[0].split("…")]
+    assert len(shown) == 2 and all(shown) and whole.startswith(shown[0]) and whole.endswith(shown[1])
     best = max(client["accuracy"] for client in record["clients"])
     assert record["server"]["accuracy"] > best
     assert record["seconds"] < 60  # a record of the past, which README's "under a minute" quotes

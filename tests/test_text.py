@@ -20,13 +20,12 @@ from rich.console import Console
 from fedol.federation.roster import Arrival, Roster
 from fedol.files import read_json, write_json
 from fedol.knowledge.task import Task
-from fedol.report.bars import Bars
 from fedol.report.charts import heat_map
 from fedol.report.inspection import inspection_view
-from fedol.report.lines import Lines
 from fedol.report.modelcard import model_card
 from fedol.report.pages import render, write_report, write_share
 from fedol.report.plain import plain
+from fedol.report.progress import Bars, Lines
 from fedol.report.roster import roster_table
 from fedol.report.server import remarks, server_table
 from fedol.report.tables import partition_table, run_table

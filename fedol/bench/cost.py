@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
-from fedol.bench import paper, work
+from fedol.bench import paper
 from fedol.bench.cells import Cell
+from fedol.bench.plan import client_work, feedback_work, server_work
 from fedol.bench.store import BenchFolder
 from fedol.federation.scenario import Scenario
 from fedol.federation.scheme import Scheme
@@ -45,10 +46,10 @@ def cost(scenario: Scenario, folder: BenchFolder) -> dict[str, Any]:
     for method, cell in watched(list(cells.items()), "methods"):
         result, clients = finished.get(method, {}), heard.get(cell.clients, {})
         row: dict[str, Any] = {"method": method, **_traffic(cell, scenario, clients)}
-        row["client_flops"] = work.client_work(cell, scenario) / cell.config.clients
-        feedback = work.feedback_work(cell, scenario) / cell.config.clients
+        row["client_flops"] = client_work(cell, scenario) / cell.config.clients
+        feedback = feedback_work(cell, scenario) / cell.config.clients
         row["client_flops_later"] = row["client_flops"] + feedback if method in compared("rounds") else None
-        row["server_flops"] = work.server_work(cell, scenario)
+        row["server_flops"] = server_work(cell, scenario)
         row["client_seconds"] = _mean(clients, "seconds")
         # Of the trainings themselves: a cell that was resumed knows no more than the time since.
         trained = [record["seconds"] for record in result.get("history", [])]

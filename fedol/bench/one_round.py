@@ -125,6 +125,6 @@ def _clients(cell: Cell, folder: BenchFolder) -> Result:
     for path in (folder.record(cell.clients, k) for k in range(cell.config.clients)):
         record = read_json(path)
         if not (isinstance(record, dict) and all(isinstance(record.get(name), int | float) for name in RECORD)):
-            raise FedolError(f"{path} is no record of a client.")
+            raise FedolError(f"{path} is no record of a client.", path)
         records.append(record)
     return {"clients": records}

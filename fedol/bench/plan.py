@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
-from fedol.bench import one_round, work
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from fedol.bench import one_round
 from fedol.bench.cells import Cell
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
@@ -13,6 +17,9 @@ from fedol.bench.summary import label
 from fedol.data import Dataset
 from fedol.errors import InputError
 from fedol.federation.scenario import Scenario, deal
+from fedol.federation.scheme import Scheme
+from fedol.methods import CEILING, ENSEMBLE, LOCAL
+from fedol.model import Architecture
 from fedol.progress import watched
 
 
@@ -83,18 +90,79 @@ def _refuse_impossible(partition: str, spec: Spec, dataset: Dataset) -> None:
 def plan(cells: list[Cell], scenario: Scenario, folder: BenchFolder) -> Plan:
     """What some unfinished cells of one group cost, and those of their clients that are missing."""
     clients = one_round.missing_clients(cells, folder)
-    share = sum(work.client_work(cell, scenario) / cell.config.clients for cell, _ in clients)
+    share = sum(client_work(cell, scenario) / cell.config.clients for cell, _ in clients)
     trained = share + sum(_work(cell, scenario, folder) for cell in cells)
-    predicted = sum(work.client_predictions(cell, scenario) for cell, _ in clients)
-    predicted += sum(work.server_predictions(cell, scenario) for cell in cells)
+    predicted = sum(client_predictions(cell, scenario) for cell, _ in clients)
+    predicted += sum(server_predictions(cell, scenario) for cell in cells)
     return Plan(cells, trained, predicted, len(clients))
 
 
 def _work(cell: Cell, scenario: Scenario, folder: BenchFolder) -> float:
     """FLOPs of a cell's servers, and of its clients in the rounds after the first; less what is finished."""
     finished = folder.last_round(cell)
-    later = work.client_work(cell, scenario) + work.feedback_work(cell, scenario)
+    later = client_work(cell, scenario) + feedback_work(cell, scenario)
     iterations = cell.record.trainings(cell.config.iterations)
     begun = folder.iterations(cell) / iterations if cell.rounds == 1 else 0.0
-    server = work.server_work(cell, scenario) * max(0.0, cell.rounds - finished - begun)
+    server = server_work(cell, scenario) * max(0.0, cell.rounds - finished - begun)
     return server + later * max(0.0, cell.rounds - max(1, finished) - folder.heard(cell) / cell.config.clients)
+
+
+# Training on a sample costs three forward passes: one forward, two for the gradients of weights and activations. A
+# multiplication and an addition are two operations; only convolutions and matrix products count.
+TRAINING = 3
+
+
+@cache
+def forward_flops(architecture: Architecture) -> int:
+    """FLOPs of one image's forward pass."""
+    model = architecture.build().eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(torch.zeros(1, *architecture.shape))
+    return int(counter.get_total_flops())
+
+
+def client_work(cell: Cell, scenario: Scenario) -> float:
+    """FLOPs of all clients' training on their private data in one round."""
+    scheme = Scheme.of(scenario.under(cell.config))
+    config = cell.config
+    images = (len(scenario.dataset.train) - config.public - config.development) / config.clients  # on average
+    images = cell.record.client.images(images, config.public)
+    flops = sum(forward_flops(scheme.architecture(k)) for k in range(config.clients))
+    return TRAINING * flops * images * config.epochs
+
+
+def feedback_work(cell: Cell, scenario: Scenario) -> float:
+    """FLOPs of all clients' training on the server's feedback in one round."""
+    if not cell.record.targets:
+        return 0.0
+    own = scenario.under(cell.config)
+    flops = sum(forward_flops(own.client(k)) for k in range(cell.config.clients))
+    return float(TRAINING * flops * cell.config.public * cell.feedback_epochs)
+
+
+def server_work(cell: Cell, scenario: Scenario) -> float:
+    """FLOPs of the server's training in one round."""
+    if not cell.record.targets and cell.method != CEILING:
+        return 0.0
+    plan = cell.config.distillation
+    epochs = plan.recipe.epochs * cell.record.trainings(plan.iterations)
+    return float(TRAINING * forward_flops(scenario.under(cell.config).server) * cell.config.public * epochs)
+
+
+def client_predictions(cell: Cell, scenario: Scenario) -> float:
+    """FLOPs of the average client's predictions on the public and the test set."""
+    scheme = Scheme.of(scenario.under(cell.config))
+    flops = sum(forward_flops(scheme.architecture(k)) for k in range(cell.config.clients)) / cell.config.clients
+    return flops * (cell.config.public + len(scenario.dataset.test))
+
+
+def server_predictions(cell: Cell, scenario: Scenario) -> float:
+    """FLOPs of predicting on the public and the test set after the clients' first round."""
+    if cell.method in (LOCAL, ENSEMBLE):
+        return 0.0 if cell.method == LOCAL else cell.config.clients * client_predictions(cell, scenario)
+    times = cell.record.trainings(cell.config.iterations) + 1
+    own = scenario.under(cell.config)
+    model = Scheme.of(own).architecture(0) if cell.record.combine else own.server
+    server = forward_flops(model) * (cell.config.public + len(scenario.dataset.test))
+    later = (cell.rounds - 1) * (cell.config.clients * client_predictions(cell, scenario) + server)
+    return times * server + later

@@ -42,7 +42,7 @@ class Course:
         kept = folder.rounds(cell) / f"{last:02d}" / "history.json"
         self.history: list[Result] = read_json(kept) if last else []
         if not measured(self.history):
-            raise FedolError(f"{kept} is no history of rounds.")
+            raise FedolError(f"{kept} is no history of rounds.", kept)
 
     @property
     def round(self) -> int:

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from fedol.bench import one_round, rounds, work
+from fedol.bench import one_round, rounds
 from fedol.bench.cells import Cell
-from fedol.bench.plan import Plan, plan, plans
+from fedol.bench.plan import TRAINING, Plan, forward_flops, plan, plans
 from fedol.bench.progress import OutOfTime, Progress
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
@@ -139,7 +139,7 @@ class Bench:
         normalise = here.server.normalise
         job = Job("speed", here.server.build(), images, classes, normalise, Recipe(1, size), alone=True)
         (result,) = fit([job], self.device)
-        return len(images) * work.TRAINING * work.forward_flops(here.server) / result.seconds
+        return len(images) * TRAINING * forward_flops(here.server) / result.seconds
 
     def _known_speed(self) -> float | None:
         """FLOPs per second on this device, from what is finished in the folder."""
@@ -192,12 +192,11 @@ class Bench:
 
     def _cure(self, cell: Cell, error: FedolError) -> str:
         """What helps where a file that we keep is damaged, unless the error says it (of a full disk, for instance)."""
-        said = str(error)
-        if "same command" in said:
+        if error.file is None or error.complete:
             return ""
-        if str(self.folder.rounds(cell)) in said:  # a round is made of the one before, whose files are gone
+        if error.file.is_relative_to(self.folder.rounds(cell)):  # a round is made of the one before, which is gone
             return f" Remove the folder {self.folder.rounds(cell)}, and the same command begins its rounds again."
-        damaged = any(str(self.folder.path / name) in said for name in ("clients", "servers"))
+        damaged = any(error.file.is_relative_to(self.folder.path / name) for name in ("clients", "servers"))
         return " Remove that file, and the same command makes it again." if damaged else ""
 
     def _finish(self, cell: Cell, result: dict[str, Any], progress: Progress) -> None:
@@ -214,5 +213,5 @@ class Bench:
             models = {*map(config.client_model, range(config.clients)), config.server_model, config.parameter_model}
             for architecture in map(self._scenario.under(config).architecture, models):
                 count = parameter_count(architecture.build())
-                found[count] = work.TRAINING * float(work.forward_flops(architecture))
+                found[count] = TRAINING * float(forward_flops(architecture))
         return found

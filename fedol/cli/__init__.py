@@ -19,7 +19,7 @@ from fedol.cli.distill import distill
 from fedol.cli.doctor import doctor
 from fedol.cli.export import export
 from fedol.cli.inspect import inspect
-from fedol.cli.interrupts import patient
+from fedol.cli.interrupts import left, patient
 from fedol.cli.partition import partition
 from fedol.cli.predict import predict
 from fedol.cli.report import report
@@ -27,8 +27,6 @@ from fedol.cli.run import run
 from fedol.cli.serve import serve
 from fedol.errors import FedolError, cause
 from fedol.text import forgiving, shown
-
-CONTINUE = ("run", "serve", "distill", "bench", "client fit")  # what they compute is kept stage by stage
 
 app = typer.Typer(
     name="fedol",
@@ -107,10 +105,5 @@ def main() -> None:
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != 130:  # typer turns an interrupt into an exit with this code
             raise
-        same = "the same command without --force" if "--force" in sys.argv else "the same command"
-        kept = f"what is finished is kept, and {same} continues"
-        nothing = "nothing is left half-written, and the same command starts again"
-        private = any(word.startswith("--dp-epsilon") for word in sys.argv)  # its noise is never kept (fedol.privacy)
-        continues = " ".join(sys.argv[1:3]).startswith(CONTINUE) and not private
-        Console(stderr=True).print(f"Stopped; {kept if continues else nothing}.", soft_wrap=True)
+        Console(stderr=True).print(f"Stopped; {left()}.", soft_wrap=True)
         sys.exit(130)

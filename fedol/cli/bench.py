@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from fedol.cli.bench_run import page, run, show, tables
+from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Json, Quiet, TrustCode, with_settings
 from fedol.settings import RunSettings
 
@@ -81,6 +82,7 @@ def one_round(
 
     Example: fedol bench one-round --data-dir DATA --partitions dirichlet:0.05,classes:20 --seeds 3 --out bench
     """
+    resumable()
     values = _values("one-round", settings, preset, config, partitions, methods, seeds)
     run({**values, "equal_compute": equal_compute}, out, time_limit, side_by_side, dry_run, spec, quiet, as_json)
 
@@ -113,6 +115,7 @@ def rounds(
 
     Example: fedol bench rounds --rounds 15 --data-dir DATA --partitions dirichlet:0.05 --out bench
     """
+    resumable()
     values = _values("rounds", settings, preset, config, partitions, methods, seeds)
     run(
         {**values, "rounds": rounds, "feedback_epochs": feedback_epochs, "feedback": feedback},
@@ -143,6 +146,7 @@ def run_file(
 
     Example: fedol bench run results/specs/9-dev64.json --data-dir DATA --out bench
     """
+    resumable()
     from fedol.bench.worker import read_values
 
     values = read_values(file, trust_code, **settings)

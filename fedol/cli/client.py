@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Json, PublicImages, Quiet, TaskDir, TrustCode, with_settings
 from fedol.errors import InputError
 from fedol.settings import ClientSettings
@@ -42,6 +43,8 @@ def fit(
 
     Example: fedol client fit task --data my.npz --model resnet20 --out mine.safetensors
     """
+    if dp_epsilon is None:  # the noise of a private training is never kept (fedol.privacy)
+        resumable()
     from fedol.config import configure_client, recipe_of
     from fedol.federation.client import client_fit
     from fedol.federation.taskfolder import TaskFolder

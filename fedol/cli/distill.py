@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Force, Json, PublicImages, Quiet, Test, TrustCode, with_settings
 from fedol.errors import InputError
 from fedol.settings import ServerSettings
@@ -37,6 +38,7 @@ def distill(
     Examples: fedol distill task *.fedol --model resnet56 --out runs/one
               fedol distill --resume runs/one late.fedol
     """
+    resumable(force)
     from fedol.cli.finish import finish
     from fedol.config import configure_server, trusted
     from fedol.federation.coordinator import Coordinator, check_there

@@ -14,8 +14,7 @@ def doctor(as_json: Json = False) -> None:
     """
     from rich.console import Console
 
-    from fedol.cli.diagnosis import diagnose
-    from fedol.report.doctor import doctor_text
+    from fedol.cli.diagnosis import diagnose, doctor_text
     from fedol.report.progress import LiveProgress
 
     with LiveProgress(quiet=as_json):

@@ -13,11 +13,25 @@ from contextlib import contextmanager
 from types import FrameType
 
 AGAIN = 0.05  # seconds until the next look whether the import is over
+NOTHING = "nothing is left half-written, and the same command starts again"
+_left = [NOTHING]  # what an interrupt leaves behind, as the command under way says
+
+
+def resumable(force: bool = False) -> None:
+    """Said by a command whose work is kept stage by stage: what an interrupt from now on leaves behind."""
+    again = "the same command without --force" if force else "the same command"
+    _left[0] = f"what is finished is kept, and {again} continues"
+
+
+def left() -> str:
+    """What an interrupt leaves behind."""
+    return _left[0]
 
 
 @contextmanager
 def patient() -> Iterator[None]:
     """Within this, an interrupt waits for an import; where signals cannot be had it is as Python has it."""
+    _left[0] = NOTHING
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not usual or not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield

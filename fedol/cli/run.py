@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from fedol.cli.interrupts import resumable
 from fedol.cli.options import OUTPUT, Config, Force, Json, Preset, Quiet, TrustCode, with_settings
 from fedol.settings import TRAINING, RunSettings
 
 if TYPE_CHECKING:
-    from fedol.federation.engine import Engine
+    from fedol.federation.scheme import Engine
     from fedol.federation.simulation import RunResult
 
 
@@ -59,6 +60,7 @@ def run(
     Examples: fedol run --out runs/first
               fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
     """
+    resumable(force)
     from fedol.api import default_folder
     from fedol.api import run as simulate
     from fedol.config import configure
@@ -94,7 +96,7 @@ def run(
 
 def _engine(name: str, cpus: float, gpus: float) -> Engine:
     from fedol.errors import unknown
-    from fedol.federation.engine import in_process
+    from fedol.federation.scheme import in_process
 
     if name == "process":
         return in_process

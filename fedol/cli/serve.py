@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Force, Json, PublicImages, Quiet, TaskDir, Test, TrustCode, with_settings
 from fedol.settings import ServerSettings
 
@@ -36,6 +37,7 @@ def serve(
 
     Example: fedol serve task --inbox inbox --model resnet56 --quorum 8 --deadline 2h --out runs/federation
     """
+    resumable(force)
     from fedol.cli.finish import finish
     from fedol.config import configure_server
     from fedol.federation.coordinator import Coordinator

@@ -15,9 +15,9 @@ Every step leaves its artefact in the run folder (see ``fedol.runs.folder``), he
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -30,10 +30,10 @@ from fedol.federation.roster import Roster
 from fedol.federation.summary import federation_summary
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.testset import test_set
+from fedol.federation.transports.transport import Transport
 from fedol.files import private_folder, write_atomically, write_json
 from fedol.knowledge import signing
 from fedol.knowledge.container import read_bounded
-from fedol.knowledge.task import Task
 from fedol.knowledge.uploads import knowledge_files
 from fedol.methods import knowing
 from fedol.model import Architecture, load
@@ -57,17 +57,6 @@ def check_there(files: list[Path]) -> None:
     """Refuse a name that no file has: a slip, not a bad file of somebody else's."""
     if missing := [path for path in files if not path.exists()]:
         raise InputError(f"There is no file {missing[0]}; nothing was begun.")
-
-
-class Arrivals(Protocol):
-    """Where clients' files come from: a folder, or the nodes of a network."""
-
-    @property
-    def arriving(self) -> dict[str, str]:
-        """What is expected but not there, and what to say of it if it stays so."""
-
-    def scan(self, roster: Roster, task: Task, into: Path) -> Iterator[Roster]:
-        """Take what is new, keep copies in the folder ``into``, and give the roster as it changes."""
 
 
 class Coordinator:
@@ -130,7 +119,7 @@ class Coordinator:
         return self.roster
 
     def watch(
-        self, inbox: Arrivals, quorum: int | None, deadline: float | None, on_roster: OnRoster = lambda r, a: None
+        self, inbox: Transport, quorum: int | None, deadline: float | None, on_roster: OnRoster = lambda r, a: None
     ) -> Roster:
         """Take files as they arrive until ``quorum`` clients are in, or ``deadline`` seconds have passed."""
         quorum = quorum or len(self.task.clients) or None
@@ -159,7 +148,7 @@ class Coordinator:
                 time.sleep(POLL)
         return self.roster
 
-    def _look(self, inbox: Arrivals, due: Callable[[], bool]) -> None:
+    def _look(self, inbox: Transport, due: Callable[[], bool]) -> None:
         """Take what has come. The roster is written once, however many files there are."""
         before, since = self.roster, None
         try:
@@ -173,7 +162,7 @@ class Coordinator:
             if self.roster != before:
                 self.roster.write(self._roster_file)
 
-    def _close(self, reason: str, inbox: Arrivals | None = None) -> None:
+    def _close(self, reason: str, inbox: Transport | None = None) -> None:
         for name, why in inbox.arriving.items() if inbox else ():
             self.roster = self.roster.refuse(name, why)
         missing = sorted(set(self.task.clients) - set(self.roster.clients))

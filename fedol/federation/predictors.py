@@ -24,9 +24,9 @@ from fedol.code import imported
 from fedol.core.arrays import SUM_TOLERANCE
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge import Knowledge
-from fedol.knowledge.classes import on_all_classes
 from fedol.knowledge.guarantee import Guarantee
 from fedol.knowledge.task import Task
+from fedol.knowledge.upload import on_all_classes
 from fedol.model import ServerModel, load
 from fedol.progress import watched
 from fedol.training import Recipe

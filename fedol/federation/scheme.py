@@ -5,7 +5,7 @@ A server reads the uploads from files, exactly as they were sent. Both sides are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +13,15 @@ from torch import nn
 
 from fedol import methods
 from fedol.distillation import Learnt, Note, Store, learn
+from fedol.errors import FedolError
 from fedol.federation.scenario import Scenario
 from fedol.knowledge.uploads import Uploads
 from fedol.methods import Client, Lesson, Method, Teacher
+from fedol.methods.sides import guarded
 from fedol.model import Architecture
+from fedol.runs.folder import RunFolder
 from fedol.seeding import derive
-from fedol.training import Process
+from fedol.training import OnEpoch, Process, drive
 
 
 @dataclass(frozen=True)
@@ -75,3 +78,21 @@ class Scheme:
                 self.method, knowledge, here.public, here.server, plan, seed, here.device, store, name, start, note
             )
         )
+
+
+Engine = Callable[[Scheme, Sequence[int], RunFolder, OnEpoch], list[str]]
+"""Trains these clients, leaves each one's model and upload in the folder, and returns why any failed."""
+
+
+def in_process(scheme: Scheme, clients: Sequence[int], folder: RunFolder, on_epoch: OnEpoch) -> list[str]:
+    """All of them side by side in this process."""
+    processes, failed = [guarded(scheme.client(k)) for k in clients], []
+    for position, client in drive(processes, scheme.scenario.device, on_epoch):
+        if isinstance(client, FedolError):
+            failed.append(str(client))
+            continue
+        k = clients[position]
+        client.model.save(folder.client_model(k))
+        folder.log({"stage": "client", "client": k, "seconds": client.seconds})
+        client.send(folder.knowledge(k))
+    return failed

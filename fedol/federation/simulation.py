@@ -13,9 +13,8 @@ from fedol.config import RunConfig
 from fedol.data import Dataset
 from fedol.distillation import Learnt
 from fedol.errors import FedolError
-from fedol.federation.engine import Engine, in_process
 from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Scheme
+from fedol.federation.scheme import Engine, Scheme, in_process
 from fedol.files import write_json
 from fedol.model import ServerModel
 from fedol.model import load as load_model

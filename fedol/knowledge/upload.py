@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedol.core.arrays import Array, probabilities, to_tensor
-from fedol.errors import InputError
+from fedol.errors import InputError, cause
 from fedol.files import write_atomically
 from fedol.knowledge import codecs, signing
-from fedol.knowledge.classes import on_all_classes
 from fedol.knowledge.container import Container, check_size, read_bounded
 from fedol.knowledge.guarantee import Guarantee
 from fedol.knowledge.header import Header, admit
@@ -107,7 +108,7 @@ class Knowledge:
             header = Header.from_json(container.header)
             codec = admit(header, container.body, task, most)
         except InputError as error:  # a whole sentence where a name or a codec is none
-            raise InputError(printable(str(error).removesuffix("."), MOST)) from None
+            raise InputError(printable(cause(error), MOST)) from None
         log_probs = codec.decode(container.body, header.samples, header.classes)
         return cls(_normalised(log_probs), header.task, header.client, header.privacy), header
 
@@ -117,7 +118,7 @@ class Knowledge:
         try:
             return cls.decode(read_bounded(path))
         except InputError as error:
-            raise InputError(f"{path} is no knowledge file that can be read: {error}.") from None
+            raise InputError(f"{path} is no knowledge file that can be read: {error}.", Path(path)) from None
 
     @classmethod
     def load(cls, path: str | Path, task: Task | None = None) -> Knowledge:
@@ -125,7 +126,7 @@ class Knowledge:
         try:
             return cls.decode(read_bounded(Path(path), task.limit if task else None), task)[0]
         except InputError as error:
-            raise InputError(f"{path} is refused: {error}.") from None
+            raise InputError(f"{path} is refused: {error}.", Path(path)) from None
 
 
 def _normalised(logits: Tensor) -> Tensor:
@@ -133,3 +134,21 @@ def _normalised(logits: Tensor) -> Tensor:
     rows = max(1, BLOCK // logits.shape[1])
     parts = [logits[start : start + rows] for start in range(0, len(logits), rows)]
     return torch.cat([torch.log_softmax(part.double(), 1).float() for part in parts])
+
+
+def on_all_classes(probs: np.ndarray, known: Any, classes: Sequence[str]) -> np.ndarray:
+    """Probabilities of the ``known`` classes (an estimator's ``classes_``: positions or names), zero for all others."""
+    labels = np.asarray(known)
+    if probs.ndim != 2 or labels.shape != probs.shape[1:]:
+        raise InputError(f"There are {labels.size} known classes, but the predictions have shape {list(probs.shape)}.")
+    if np.issubdtype(labels.dtype, np.number):
+        columns = labels.astype(np.int64)
+        strange = labels[(columns < 0) | (columns >= len(classes)) | (columns != labels)]
+    else:
+        columns = np.array([classes.index(name) if name in classes else -1 for name in labels.tolist()])
+        strange = labels[columns < 0]
+    if strange.size:
+        raise InputError(f"The model knows a class that the task has not: {strange[0]}.")
+    full = np.zeros((len(probs), len(classes)), np.float32)
+    full[:, columns] = probs
+    return full

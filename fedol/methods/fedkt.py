@@ -101,7 +101,7 @@ def load_labels(path: Path, task: Task, client: str) -> Iterator[Knowledge]:
         labels = read_tensors(path)[0]["labels"]
     known = labels.dim() == 2 and labels.numel() > 0 and labels.dtype in (torch.uint8, torch.int32)
     if not known or labels.shape[1] != task.samples or not 0 <= labels.min() <= labels.max() < len(task.classes):
-        raise InputError(f"{path} does not answer the task {task.id}: make it again for this one.")
+        raise InputError(f"{path} does not answer the task {task.id}: make it again for this one.", path)
     for student in labels:
         yield Knowledge.from_probabilities(one_hot(student, len(task.classes)), task, client)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from fedol.bench.cost_sheet import cost_sheet
 from fedol.bench.sheets import OTHERS, has, measure, other_clients, settings_in_words
 from fedol.bench.store import ELSEWHERE, BenchFolder
+from fedol.bench.summary import Result, label
 from fedol.files import intact
 from fedol.report.bench_tables import collect
-from fedol.report.cell_view import cell_view
-from fedol.report.rounds_chart import rounds_chart
+from fedol.report.svg import Plot, drawing, tag, text
 
 MOST_RUNS = 300  # that the page itself tells of, to stay below 2 MB; the others are files in the folder
 
@@ -50,3 +52,105 @@ def bench_view(folder: Path) -> dict[str, Any]:
         "runs": runs,
         "shown": {run["file"]: run["id"] for run in runs},
     }
+
+
+SERIES = {
+    "server on the test set": "test_accuracy",
+    "labels right": "pseudo_label_accuracy",
+    "targets right": "target_accuracy",
+}
+
+
+def cell_view(result: Result) -> dict[str, Any]:
+    """The values that ``templates/cell.html`` shows of a finished cell."""
+    settings, history = result["settings"], result.get("history") or []
+    step = "round" if settings.get("rounds", 1) > 1 else "iteration"
+    curves = {"server on the test set": [record["accuracy"] for record in history]} if step == "round" else {}
+    for name, key in SERIES.items() if step == "iteration" else ():
+        values = [record.get("diagnostics", {}).get(key) for record in history]
+        if all(value is not None for value in values) and values:
+            curves[name] = values
+    where = [settings["partition"]] if "partition" in settings else []
+    where += [f"{settings['rounds']} rounds"] if step == "round" else []
+    return {
+        "id": f"cell-{result['hash']}",  # where the page shows it
+        "file": result["file"],
+        "name": ", ".join([label(settings), *where, f"seed {result['seed']}"]),
+        "accuracy": result["accuracy"],
+        "settings": {name: _plain(value) for name, value in settings.items()},
+        "step": step,
+        "curves": curves,
+        "chart": _chart(curves["server on the test set"], step) if len(history) > 1 and curves else None,
+        "clients": result.get("clients", []),
+        "command": result.get("command"),
+        "made": {name: result[name] for name in ("device", "date", "commit", "seconds") if result.get(name)},
+    }
+
+
+def _chart(values: list[float], step: str) -> Markup:
+    """The server's accuracy as a small curve from 0 to 100 %; a page may have hundreds of them."""
+    plot = Plot(height=150)
+    last = len(values) - 1
+    parts = plot.percent_axis()
+    parts.append(plot.path([(place / last, value) for place, value in enumerate(values)], "line s3"))
+    parts += [text(plot.x(share), plot.height - 16, words, "middle") for share, words in ((0, "1"), (1, str(last + 1)))]
+    parts.append(text(plot.x(0.5), plot.height - 2, step, "middle"))
+    title = f"Test accuracy from {100 * values[0]:.1f} % in the first {step} to {100 * values[-1]:.1f} % in the last."
+    return drawing(plot.width, plot.height, title, *parts)
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+COLOURS = 8  # of the style sheet
+
+
+def rounds_chart(panel: dict[str, Any]) -> Markup:
+    """One partition's curves, with the spread over seeds as whiskers."""
+    plot = Plot(width=560, height=320)
+    lines = panel["lines"]
+    length = max(max(len(line["rounds"]), len(line["paper"] or [])) for line in lines)
+    top = _top(panel)
+
+    def at(number: int, value: float) -> tuple[float, float]:
+        return number / max(1, length - 1), value / top
+
+    parts = []
+    for step in range(5):
+        level = step / 4
+        parts.append(tag("line", x1=plot.x(0), x2=plot.x(1), y1=plot.y(level), y2=plot.y(level), class_="grid"))
+        parts.append(text(plot.x(0) - 6, plot.y(level) + 4, f"{100 * level * top:.0f} %", "end"))
+    for number in range(length):
+        parts.append(text(plot.x(at(number, 0)[0]), plot.height - 16, str(number + 1), "middle"))
+    parts.append(text(plot.x(0.5), plot.height - 2, "communication rounds", "middle"))
+    for reached, look in ((panel["paper_fedol"], "line paper level"), (_fedol(panel), "line level")):
+        if reached:
+            parts.append(plot.path([(0, reached / top), (1, reached / top)], look))
+    for place, line in enumerate(lines):
+        colour = f"s{place % COLOURS}"
+        if line["paper"]:
+            theirs = [at(number, value) for number, value in enumerate(line["paper"])]
+            parts.append(plot.path(theirs, f"line paper {colour}"))
+        ours = [at(number, point["mean"]) for number, point in enumerate(line["rounds"])]
+        parts.append(plot.path(ours, f"line ours {colour}"))
+        for number, point in enumerate(line["rounds"]):
+            x, y = at(number, point["mean"])
+            if point["std"] is not None:
+                ends = [plot.y((point["mean"] + sign * point["std"]) / top) for sign in (-1, 1)]
+                parts.append(tag("line", x1=plot.x(x), x2=plot.x(x), y1=ends[0], y2=ends[1], class_="whisker"))
+            tip = tag("title", f"{line['label']}, round {number + 1}: {100 * point['mean']:.1f} %")
+            parts.append(tag("circle", tip, cx=plot.x(x), cy=plot.y(y), r=3, class_=f"dot {colour}"))
+    return drawing(plot.width, plot.height, f"Accuracy over {length} rounds, {panel['partition']}.", *parts)
+
+
+def _top(panel: dict[str, Any]) -> float:
+    """The end of the axis: the next tenth above everything that is drawn."""
+    values = [point["mean"] + (point["std"] or 0) for line in panel["lines"] for point in line["rounds"]]
+    values += [value for line in panel["lines"] for value in line["paper"] or []]
+    values += [value for value in (panel["paper_fedol"], _fedol(panel)) if value]
+    return min(1.0, int(10 * max(values) + 1) / 10)
+
+
+def _fedol(panel: dict[str, Any]) -> float | None:
+    return panel["fedol"]["mean"] if panel["fedol"] else None

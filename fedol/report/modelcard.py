@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedol.methods import find
-from fedol.report.crowd import CROWD, crowd, promises
+from fedol.report.share import CROWD, crowd, promises
 from fedol.report.tables import count, percent, size
 from fedol.robust.screening import left_out
 from fedol.robust.trust import FEWEST

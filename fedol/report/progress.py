@@ -11,11 +11,17 @@ from rich.console import Console
 from rich.progress import TaskID
 
 from fedol.progress import Observer, watching
-from fedol.report.bars import Bars
-from fedol.report.lines import Lines
 
 if TYPE_CHECKING:
     from fedol.training import Epoch
+
+
+from rich.console import RenderableType
+from rich.progress import Progress, Task
+from rich.text import Text
+
+from fedol.report.plain import plain
+from fedol.times import clock
 
 
 class LiveProgress(Observer):
@@ -23,7 +29,7 @@ class LiveProgress(Observer):
 
     def __init__(self, console: Console | None = None, quiet: bool = False) -> None:
         console = console or Console(stderr=True)
-        bars = console.is_terminal and not quiet
+        bars = (console.is_terminal or console.is_jupyter) and not quiet
         self._progress = Bars(console=console, transient=True, refresh_per_second=4, disable=not bars)
         self._log = None if bars or quiet else console
         self._within = ExitStack()
@@ -91,3 +97,49 @@ class LiveProgress(Observer):
         finally:
             if task in self._progress.task_ids:  # a stage that has begun meanwhile has cleared it away
                 self._progress.remove_task(task)
+
+
+EVERY = 15.0  # seconds between two lines
+
+
+class Lines:
+    """Says how far one thing is, at most every ``EVERY`` seconds, so nothing of what is soon over."""
+
+    def __init__(self, console: Console, what: str, total: int | None) -> None:
+        self._console, self._what, self._total = console, what, total
+        self._began = self._told = time.monotonic()
+
+    def tell(self, done: int) -> None:
+        """So much of it is done."""
+        now, total = time.monotonic(), self._total
+        if now - self._told < EVERY:
+            return
+        self._told = now
+        of = f" of {total:,}, about {clock((now - self._began) * max(0, total - done) / done)} left" if total else ""
+        self._console.print(plain(f"{self._what}: {done:,}{of}"), soft_wrap=True)
+
+
+WIDTH = 40  # of a bar
+
+
+class Bars(Progress):
+    """A line per task: what, a bar, how far, a note and the time left; a fifth of the time of Rich's own table."""
+
+    def make_tasks_table(self, tasks: Iterable[Task]) -> RenderableType:  # type: ignore[override]
+        """Called by Rich for every picture."""
+        return Text("\n", no_wrap=True, overflow="ellipsis").join(line(task) for task in tasks if task.visible)
+
+
+def line(task: Task) -> Text:
+    """One task; one whose end is not known has no bar."""
+    text = Text.assemble(plain(task.description, task.fields["style"]), " ")
+    if task.total is None:
+        return text.append(f"{int(task.completed)} {task.fields['note']}")
+    full = int(WIDTH * task.percentage / 100)
+    text.append("━" * full, "bar.finished" if task.finished else "bar.complete").append(
+        "━" * (WIDTH - full), "bar.back"
+    )
+    text.append(f" {int(task.completed):>{len(str(int(task.total)))}}/{int(task.total)} ", "progress.download")
+    left = task.time_remaining
+    ends = "-:--" if left is None else clock(left)
+    return text.append(f"{task.fields['note']}  ").append(ends, "progress.remaining")

@@ -5,15 +5,16 @@ What is on it is chosen here by name; whatever is added to the coordinator's pag
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fedol.errors import FedolError
-from fedol.report.crowd import crowd, promises
 from fedol.report.headline import shared_headline
 from fedol.report.recipe import recipe
 from fedol.report.run_view import run_view
-from fedol.report.tables import percent, size
+from fedol.report.tables import count, percent, size
 from fedol.robust.screening import left_out
 
 # Parts of the coordinator's page, and rows of its numbers: those about the model, and those of all clients together.
@@ -89,3 +90,17 @@ def _evidence(
         samples.append({**told, "labels": [], "votes": [], **said})
     about = {key: full[key] for key in ("of", "classes", "sheet", "size")}
     return {**about, "samples": samples, "clients": [], "iterations": 0, "gated": False}
+
+
+CROWD = 3  # clients, of which none can work out from an average and its own number what any other said
+
+
+def crowd(summary: dict[str, Any]) -> bool:
+    """Whether the server heard enough clients for what they said together to be told to each of them."""
+    return len(summary["clients"]) - len(left_out(summary.get("screening", []))) >= CROWD
+
+
+def promises(clients: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+    """The privacy that clients promise, and instead of their names how many promise it."""
+    found = Counter(client["privacy"] for client in clients if client.get("privacy"))
+    return [{"client": count(number, "client"), "privacy": privacy} for privacy, number in sorted(found.items())]

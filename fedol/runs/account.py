@@ -19,8 +19,7 @@ from fedol.data import Images
 from fedol.files import write_atomically, write_json
 from fedol.model import ServerModel
 from fedol.progress import watched
-from fedol.runs.evaluation import accuracy, pseudo_label_accuracy
-from fedol.runs.examination import examine
+from fedol.runs.evaluation import accuracy, examine, pseudo_label_accuracy
 from fedol.runs.folder import RunFolder, read_kept
 from fedol.runs.png import contact_sheet, encode
 from fedol.runs.votes import Hearing

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fedol.bench.cells import Cell
+from fedol.bench.plan import client_work
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
-from fedol.bench.work import client_work
 from fedol.config import configure
 from fedol.data import load
 from fedol.errors import InputError

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from small_bench import ONE_ROUND, SMOKE, TINY, results, rewritten, run
 
-from fedol.bench import work
+from fedol.bench import plan as work
 from fedol.bench.cells import Cell
 from fedol.bench.cost import cost, explanation, printed
 from fedol.bench.cost_sheet import cost_sheet
@@ -142,7 +142,7 @@ def test_cost_says_where_weights_are_the_smaller_upload(tmp_path):
 
 
 def test_the_flops_of_a_known_network():
-    from fedol.bench.work import forward_flops
+    from fedol.bench.plan import forward_flops
     from fedol.model import Architecture
     from fedol.training import Normalisation
 

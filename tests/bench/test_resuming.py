@@ -5,7 +5,7 @@ import shutil
 import pytest
 from small_bench import ONE_ROUND, SMOKE, TINY, Silent, results, run
 
-from fedol.bench import work
+from fedol.bench import plan as work
 from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder

@@ -17,8 +17,7 @@ from rich.console import Console
 from fedol import Task
 from fedol.federation.roster import Roster
 from fedol.progress import watched, watching
-from fedol.report.lines import Lines
-from fedol.report.progress import LiveProgress
+from fedol.report.progress import Lines, LiveProgress
 from fedol.report.roster import RosterView
 
 
@@ -82,7 +81,7 @@ def test_long_loops_are_in_view(
     command: str, place: Path, seen: set[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(place)
-    monkeypatch.setattr("fedol.report.lines.EVERY", float("inf"))  # however slow this machine is
+    monkeypatch.setattr("fedol.report.progress.EVERY", float("inf"))  # however slow this machine is
     code = exit_code(*command.split())
     assert not code, capsys.readouterr().err
     assert LOOPS[command] <= seen
@@ -114,8 +113,7 @@ def test_a_job_that_begins_late_or_is_resumed_shows_its_own_images_per_second(mo
 
 def test_a_log_has_a_line_every_fifteen_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now, out = 0.0, io.StringIO()
-    for place in ("lines", "progress"):
-        monkeypatch.setattr(f"fedol.report.{place}.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("fedol.report.progress.time", SimpleNamespace(monotonic=lambda: now))
     job = SimpleNamespace(name="client 0", recipe=SimpleNamespace(epochs=500))
     with LiveProgress(Console(file=out)) as progress:
         progress.stage("clients", 1000)
@@ -132,7 +130,7 @@ def test_a_log_has_a_line_every_fifteen_seconds(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_line_never_tells_of_time_before_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedol.report.lines.EVERY", 0.0)
+    monkeypatch.setattr("fedol.report.progress.EVERY", 0.0)
     out = io.StringIO()
     lines = Lines(Console(file=out), "downloading", 3)
     lines.tell(4)
@@ -140,7 +138,7 @@ def test_a_line_never_tells_of_time_before_now(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_training_without_a_stage_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedol.report.lines.EVERY", 0.0)
+    monkeypatch.setattr("fedol.report.progress.EVERY", 0.0)
     out = io.StringIO()
     job = SimpleNamespace(name="shadow 0", recipe=SimpleNamespace(epochs=5))
     with LiveProgress(Console(file=out)) as progress:  # as in an audit
@@ -149,7 +147,7 @@ def test_training_without_a_stage_is_told_too(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_quiet_log_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedol.report.lines.EVERY", 0.0)
+    monkeypatch.setattr("fedol.report.progress.EVERY", 0.0)
     for quiet in (False, True):
         out = io.StringIO()
         with LiveProgress(Console(file=out), quiet=quiet):

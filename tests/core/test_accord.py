@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedol.core.pooling import Pool
-from fedol.core.reliability import Accord
+from fedol.core.pooling import Accord, Pool
 from fedol.core.voting import shannon
 
 SAMPLES, CLASSES = 300, 6

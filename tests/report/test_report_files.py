@@ -21,7 +21,7 @@ from fedol.report import charts
 from fedol.report.headline import duration, headline
 from fedol.report.pages import write_report
 from fedol.report.suspicion import suspicions
-from fedol.runs.examination import calibration, examine
+from fedol.runs.evaluation import calibration, examine
 from fedol.runs.png import contact_sheet, encode
 from fedol.runs.votes import FEWEST, IMAGES, PAIRS, choose
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -9,6 +11,7 @@ from string import Template
 from fedol.errors import FedolError, InputError
 from fedol.federation.deploy.certificates import Authority, write_certificate, write_client_key, write_key
 from fedol.files import private_folder, write_atomically
+from fedol.settings import ServerSettings
 
 SERVER = {
     "superlink.sh": "superlink.sh",
@@ -41,7 +44,7 @@ def new_deployment(folder: Path, clients: int, host: str, port: int) -> list[str
     behind = behind_proxy(port)
     control = port if host in THIS_MACHINE else behind  # where all nodes are here, nothing needs to be in front
     ports = {"PORT": str(port), "BEHIND": str(behind), "CONTROL": str(control)}
-    values = {"HOST": host, **ports, "COUNT": str(clients), "NAMES": " ".join(names)}
+    values = {"HOST": host, **ports, "COUNT": str(clients), "NAMES": " ".join(names), "SETTINGS": _settings()}
     authority = Authority.new("FedOL federation")
     key, certificate = authority.server(hosts)
     for place in ("", "authority", "server", *names):
@@ -68,6 +71,12 @@ def new_deployment(folder: Path, clients: int, host: str, port: int) -> list[str
 def behind_proxy(port: int) -> int:
     """Where the SuperLink listens, on its own machine only, when a proxy has the port that nodes know."""
     return port + 10_000 if port + 10_000 <= 65_535 else port - 10_000
+
+
+def _settings() -> str:
+    """Every setting of a server with its default, as TOML: Flower takes no other by ``--run-config``."""
+    known = [item for item in fields(ServerSettings) if "help" in item.metadata]
+    return "\n".join(f"{item.name.replace('_', '-')} = {json.dumps(item.default)}" for item in known)
 
 
 def _text(template: str, values: dict[str, str]) -> str:

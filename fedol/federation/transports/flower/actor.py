@@ -12,9 +12,8 @@ from flwr.app import Context, Message
 
 from fedol.config import configure
 from fedol.errors import FedolError
-from fedol.federation.engine import in_process
 from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Scheme
+from fedol.federation.scheme import Scheme, in_process
 from fedol.federation.transports.flower.exchange import Values, pack, unpack
 from fedol.runs.folder import RunFolder, read_metrics
 

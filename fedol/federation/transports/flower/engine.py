@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedol.data.partitions import parse
 from fedol.errors import FedolError, InputError, cause
-from fedol.federation.engine import Engine
-from fedol.federation.scheme import Scheme
+from fedol.federation.scheme import Engine, Scheme
 from fedol.federation.transports.flower import check_installed
 from fedol.files import write_atomically
 from fedol.progress import watched

@@ -10,6 +10,7 @@ from flwr.serverapp import Grid
 from fedol.federation.roster import Roster
 from fedol.federation.transports.flower.exchange import FOREVER, Exchange
 from fedol.federation.transports.nodes import Nodes
+from fedol.federation.transports.transport import Transport
 from fedol.files import write_json
 from fedol.knowledge.container import Incomplete
 from fedol.knowledge.task import Task
@@ -18,7 +19,7 @@ from fedol.text import MOST, printable
 GRACE = 30.0  # seconds that a message outlives the deadline, so that its end is the server's decision
 
 
-class GridInbox:
+class GridInbox(Transport):
     """Takes each node's answer once; a node that fails, hangs or vanishes costs itself alone."""
 
     def __init__(self, grid: Grid, task: Task, deadline: float | None = None, expected: Sequence[str] = ()) -> None:

@@ -140,14 +140,12 @@ def test_delta_alone_is_no_privacy(data: str, tmp_path: Path, capsys: pytest.Cap
 def test_a_private_training_that_was_stopped_starts_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from fedol import cli
-
-    def stopped() -> None:
+    def stopped(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "app", stopped)
+    monkeypatch.setattr("fedol.federation.taskfolder.TaskFolder.open", stopped)
     for option, told in (("--epochs=3", "continues"), ("--dp-epsilon=3", "starts again")):
-        code = exit_code("client", "fit", "task", option)
+        code = exit_code("client", "fit", "task", "--data=mine.npz", option)
         assert code == 130 and told in capsys.readouterr().err
 
 

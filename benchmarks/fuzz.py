@@ -3,7 +3,7 @@
     python benchmarks/fuzz.py --seconds 1200 --json benchmarks/results/fuzz.json
 
 Layers take turns, so each has the same time. Anything but a clean refusal or sound content ends it: an exception of
-another kind, a reason that is long or cannot be printed, a roster that cannot be read back (see tests/fuzzing.py).
+another kind, a reason that is long or cannot be printed, a roster that cannot be read back (tests/support/fuzzing.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from _record import ROOT, script, table, write
 
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 from fuzzing import LAYERS, Layer
 
 TURN = 1.0  # seconds that a layer has before the next one

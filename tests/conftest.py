@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from commands import Command, Said, exit_code
 
 import fedol
 from fedol.data import PARTITIONS
@@ -44,3 +45,16 @@ def own_partitions() -> Iterator[None]:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished tiny run; copy it before changing anything."""
     return fedol.run(out=tmp_path_factory.mktemp("finished") / "run", **TINY).out
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Gives a command in this process: its exit code, and what it said on both streams."""
+
+    def run(*words: object) -> Said:
+        capsys.readouterr()
+        said = Said(exit_code(*words), *capsys.readouterr())
+        assert "Traceback" not in said.err
+        return said
+
+    return run

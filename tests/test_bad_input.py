@@ -1,7 +1,6 @@
 """Every mistake gets its one clear sentence, from Python and from the command line, or its defined result."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -13,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from commands import ENV, exit_code
 from safetensors.torch import save_file
 
 import fedol
-from fedol.cli import main
 from fedol.data import Dataset
 from fedol.errors import FedolError, InputError
 from fedol.methods.fedkt import load_labels
@@ -25,7 +24,6 @@ from fedol.training.epochfile import EpochFile
 
 UNIFORM = np.full((2, 6, 3), 1 / 3)
 PUBLIC = np.zeros((6, 1, 8, 8), dtype=np.uint8)
-ENV = {**os.environ, "PYTHONPATH": str(Path(fedol.__file__).parents[1])}  # this checkout, from any folder
 QUICK = {"model": "mlp", "width": 4, "iterations": 1, "epochs": 1, "device": "cpu"}
 
 
@@ -35,13 +33,11 @@ def one_sentence(message: str) -> None:
     assert "Traceback" not in message
 
 
-def cli(argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+def cli(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Run the entry point itself and give back its error: exit code 2, nothing on stdout, one line on stderr."""
-    monkeypatch.setattr(sys, "argv", ["fedol", *argv])
-    with pytest.raises(SystemExit) as end:
-        main()
+    code = exit_code(*argv)
     out, err = capsys.readouterr()
-    assert end.value.code == 2, err
+    assert code == 2, err
     assert out == ""
     assert err.startswith("Error: ")
     message = err.removeprefix("Error: ").rstrip("\n")
@@ -193,11 +189,11 @@ def test_a_wrong_setting_is_refused_before_anything_is_trained(
         fedol.run(out=folder, **{name: value})
     one_sentence(str(caught.value))
     argv = ["run", "--out", str(folder), f"--{name.replace('_', '-')}={value}"]
-    assert cli(argv, monkeypatch, capsys) == str(caught.value)
+    assert cli(argv, capsys) == str(caught.value)
     file = folder.parent / "settings.toml"
     file.write_text(f"{name} = {json.dumps(value) if value != float('inf') else 'inf'}\n")
     argv = ["run", "--out", str(folder), "--config", str(file), "--trust-code"]
-    assert cli(argv, monkeypatch, capsys) == str(caught.value)
+    assert cli(argv, capsys) == str(caught.value)
     assert not (folder / "clients").exists()
 
 
@@ -241,13 +237,12 @@ def test_a_configuration_that_cannot_be_used(
     text: str | None,
     sentence: str,
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = folder.parent / "settings.toml"
     if text is not None:
         file.write_text(text)
-    message = cli([command, "--config", str(file)], monkeypatch, capsys)
+    message = cli([command, "--config", str(file)], capsys)
     assert re.search(sentence, message), message
 
 
@@ -322,7 +317,6 @@ def test_a_damaged_run_folder(
     finished: Path,
     tiny: dict[str, Any],
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     unfinished, harm, sentence = DAMAGE[damage]
@@ -331,7 +325,7 @@ def test_a_damaged_run_folder(
         fedol.run(out=folder, **tiny)
     one_sentence(str(caught.value))
     options = [f"--{name.replace('_', '-')}={value}" for name, value in tiny.items()]
-    assert cli(["run", "--out", str(folder), *options], monkeypatch, capsys) == str(caught.value)
+    assert cli(["run", "--out", str(folder), *options], capsys) == str(caught.value)
 
 
 def test_a_changed_configuration_names_what_changed(finished: Path, tiny: dict[str, Any]) -> None:
@@ -449,14 +443,12 @@ def test_a_data_dir_without_files(
     empty = folder.parent / "empty"
     empty.mkdir()
     for command in ("run", "partition"):
-        message = cli([command, "--dataset", dataset, "--data-dir", str(empty)], monkeypatch, capsys)
+        message = cli([command, "--dataset", dataset, "--data-dir", str(empty)], capsys)
         assert str(empty) in message
 
 
-def test_brackets_in_a_path_are_shown(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    message = cli(["run", "--config", "[bold]/[/x].toml"], monkeypatch, capsys)
+def test_brackets_in_a_path_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = cli(["run", "--config", "[bold]/[/x].toml"], capsys)
     assert "[bold]/[/x].toml" in message
 
 

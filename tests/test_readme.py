@@ -1,4 +1,4 @@
-"""Everything that README shows works; its tables are checked in ``test_tables.py``."""
+"""Everything that README shows works; its tables are checked in ``tests/docs/test_tables.py``."""
 
 import io
 import json

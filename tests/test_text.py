@@ -7,7 +7,6 @@ import io
 import json
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import exit_code
 from rich.console import Console
 
-from fedol.cli import main
 from fedol.federation.roster import Arrival, Roster
 from fedol.files import read_json, write_json
 from fedol.knowledge.task import Task
@@ -303,9 +302,7 @@ def test_bench_tables_as_files() -> None:
         assert heading == ["method", "points"] and row == [shown(words, "cell"), "-0.13"]
 
 
-def test_predict_shows_file_and_class_names(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_shows_file_and_class_names(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     image_module = pytest.importorskip("PIL.Image", reason="writes images with the package pillow")
     from dataclasses import replace
 
@@ -320,18 +317,13 @@ def test_predict_shows_file_and_class_names(
     files = ["=1+1.png", "a\x1b[2J\nb.png", "naïve 日本語.png"]
     for file in files:
         image_module.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8), dtype=np.uint8)).save(images / file)
-    monkeypatch.setattr(sys, "argv", ["fedol", "predict", str(tmp_path / "model.safetensors"), str(images)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code
+    assert exit_code("predict", str(tmp_path / "model.safetensors"), str(images)) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows] == [shown(file, "cell") for file in files] and all(len(row) == 3 for row in rows)
     assert rows[0][0] == "'=1+1.png" and {row[1] for row in rows} <= {shown(name, "cell") for name in names}
 
 
-def test_an_error_shows_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["fedol", "report", "\x1b]0;gotcha\x07[bold]x"])
-    with pytest.raises(SystemExit) as end:
-        main()
+def test_an_error_shows_names(capsys: pytest.CaptureFixture[str]) -> None:
+    code = exit_code("report", "\x1b]0;gotcha\x07[bold]x")
     said = capsys.readouterr().err
-    assert end.value.code == 2 and r"\x1b]0;gotcha\x07[bold]x" in said and "\x1b" not in said
+    assert code == 2 and r"\x1b]0;gotcha\x07[bold]x" in said and "\x1b" not in said

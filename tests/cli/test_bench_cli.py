@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import exit_code
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from fedol.cli import app, main
+from fedol.cli import app
 from fedol.data import load
 from fedol.errors import InputError
 
@@ -116,30 +117,26 @@ def test_a_written_benchmark_runs_and_with_variants_it_is_an_ablation(tmp_path):
     assert "cutout" in bench("run", spec, "--out", out)
 
 
-def test_tables_are_printed_even_where_they_cannot_be_written(tmp_path, monkeypatch, capsys):
+def test_tables_are_printed_even_where_they_cannot_be_written(tmp_path, capsys):
     bench("one-round", *TINY, "--partitions", "iid", "--methods", "local", "--out", tmp_path, "--json")
     assert "Local" in (tmp_path / "report" / "report.md").read_text()  # which says what is printed, not what is written
     shutil.rmtree(tmp_path / "report")
     (tmp_path / "report").write_text("a file where the folder would be")
     for words, shown in (([], "Local"), (["--json"], '"one_round"')):
-        monkeypatch.setattr(sys, "argv", ["fedol", "bench", "report", str(tmp_path), *words])
-        with pytest.raises(SystemExit) as end:
-            main()
+        code = exit_code("bench", "report", str(tmp_path), *words)
         said = capsys.readouterr()
-        assert end.value.code == 2 and shown in said.out and "cannot be written" in said.err
+        assert code == 2 and shown in said.out and "cannot be written" in said.err
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
-def test_what_failed_is_said_even_where_there_are_no_tables(words, tmp_path, monkeypatch, capsys):
+def test_what_failed_is_said_even_where_there_are_no_tables(words, tmp_path, capsys):
     every = [*TINY, "--partitions", "iid", "--out", str(tmp_path)]
     bench("one-round", *every, "--methods", "local")
     next(tmp_path.glob("clients/*/00.fedol")).write_bytes(b"")
     (tmp_path / "cells" / "notes.json").write_text("{}")
-    monkeypatch.setattr(sys, "argv", ["fedol", "bench", "one-round", *every, "--methods", "local,feddf", *words])
-    with pytest.raises(SystemExit) as end:
-        main()
+    code = exit_code("bench", "one-round", *every, "--methods", "local,feddf", *words)
     said = " ".join(capsys.readouterr().err.split())
-    assert end.value.code == 2 and "notes.json is no result of a benchmark" in said
+    assert code == 2 and "notes.json is no result of a benchmark" in said
     assert "Failed: FedDF" in said and "00.fedol" in said
 
 
@@ -149,7 +146,7 @@ def test_a_cost_needs_no_partition_that_can_be_dealt(tmp_path):
     assert table["rows"] and table["settings"]["partition"] == "dirichlet:0.3"
 
 
-def test_rounds_without_matplotlib_have_all_but_the_figure(tmp_path, monkeypatch, capsys):
+def test_rounds_without_matplotlib_have_all_but_the_figure(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
@@ -178,11 +175,9 @@ def test_a_folder_that_may_not_be_entered_is_named(monkeypatch, capsys, tmp_path
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, "exists", refused)
-    monkeypatch.setattr(sys, "argv", ["fedol", "report", str(tmp_path)])
-    with pytest.raises(SystemExit) as end:
-        main()
+    code = exit_code("report", str(tmp_path))
     said = "".join(capsys.readouterr().err.split("\n"))
-    assert end.value.code == 2 and f"{tmp_path / 'summary.json'} cannot be opened" in said
+    assert code == 2 and f"{tmp_path / 'summary.json'} cannot be opened" in said
 
 
 @pytest.mark.parametrize(
@@ -205,8 +200,6 @@ def test_errors_are_one_sentence(words, sentence, monkeypatch, capsys, tmp_path)
     (tmp_path / "deep.json").write_text("[" * 100_000)
     (tmp_path / "a-run").mkdir()
     (tmp_path / "a-run" / "config.json").write_text("{}")
-    monkeypatch.setattr(sys, "argv", ["fedol", "bench", *words])
-    with pytest.raises(SystemExit) as end:
-        main()
+    code = exit_code("bench", *words)
     message = capsys.readouterr().err
-    assert end.value.code == 2 and sentence in message and "Traceback" not in message
+    assert code == 2 and sentence in message and "Traceback" not in message

@@ -6,14 +6,13 @@ import json
 import ssl
 import stat
 import subprocess
-import sys
 import tomllib
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from commands import exit_code
 
-from fedol.cli import main
 from fedol.federation.roster import Arrival, Roster
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.nodes import Nodes
@@ -23,17 +22,10 @@ from fedol.knowledge.task import Task
 x509 = pytest.importorskip("cryptography.x509", reason="certificates need the package cryptography")
 
 
-def fedol(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["fedol", *map(str, arguments)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return int(end.value.code or 0)
-
-
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     there = tmp_path / "federation"
-    assert fedol(monkeypatch, "deploy", "new", there, "--clients", 2, "--host", "fedol.example.org", "--json") == 0
+    assert exit_code("deploy", "new", there, "--clients", 2, "--host", "fedol.example.org", "--json") == 0
     assert json.loads(capsys.readouterr().out)["clients"] == ["client-1", "client-2"]
     return there
 
@@ -112,30 +104,26 @@ def test_every_setting_of_the_server_is_in_the_app(folder: Path) -> None:
     assert {key.replace("-", "_") for key in config} == {*APART, *SETTINGS}
 
 
-def test_a_folder_in_use_is_left_alone(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_in_use_is_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "server" / "server.key").read_bytes()
-    assert fedol(monkeypatch, "deploy", "new", folder) == 2
+    assert exit_code("deploy", "new", folder) == 2
     assert "is not empty" in capsys.readouterr().err
     assert (folder / "server" / "server.key").read_bytes() == before
-    assert fedol(monkeypatch, "deploy", "new", folder / "x", "--clients", 0) == 2
+    assert exit_code("deploy", "new", folder / "x", "--clients", 0) == 2
     for host in ("bücher", "two words", "https://fedol.example.org"):
-        assert fedol(monkeypatch, "deploy", "new", folder / "y", "--host", host) == 2
+        assert exit_code("deploy", "new", folder / "y", "--host", host) == 2
         assert "no host name" in capsys.readouterr().err
     assert not (folder / "y").exists()
 
 
-def test_a_file_is_no_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file.txt").write_text("mine")
-    assert fedol(monkeypatch, "deploy", "new", tmp_path / "file.txt") == 2
+    assert exit_code("deploy", "new", tmp_path / "file.txt") == 2
     assert f"Error: {tmp_path / 'file.txt'} cannot be opened (Not a directory); " in capsys.readouterr().err
 
 
-def test_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fedol(monkeypatch, "deploy", "watch", tmp_path) == 2
+def test_watch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("deploy", "watch", tmp_path) == 2
     assert "no server run" in capsys.readouterr().err
     TaskFolder.create(tmp_path / "task", Task(("a", "b"), 5, "0" * 64, "t"), None)
     write_json(tmp_path / "task.json", {"folder": str(tmp_path / "task")})
@@ -144,17 +132,15 @@ def test_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     nodes = Nodes(("alice (node 1)", "bob (node 2)", "carol (node 3)"), ("carol (node 3)",), 1, 1, 500)
     write_json(tmp_path / "nodes.json", nodes.as_json())
     assert Nodes.read(tmp_path / "nodes.json") == nodes
-    assert fedol(monkeypatch, "deploy", "watch", tmp_path, "--once") == 0
+    assert exit_code("deploy", "watch", tmp_path, "--once") == 0
     shown = capsys.readouterr().out
     for words in ("in: alice", "refused: bob (node 2): it failed", "3 connected, 1 training, 1 done, 1 refused, 500 b"):
         assert words in shown
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"folder": 5}'])
-def test_watch_names_what_is_damaged(
-    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_watch_names_what_is_damaged(content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Roster(0.0).write(tmp_path / "roster.json")
     (tmp_path / "task.json").write_text(content)
-    assert fedol(monkeypatch, "deploy", "watch", tmp_path, "--once") == 2
+    assert exit_code("deploy", "watch", tmp_path, "--once") == 2
     assert f"Error: {tmp_path / 'task.json'} " in capsys.readouterr().err

@@ -1,11 +1,10 @@
 """How the command line feels: guidance by example, near misses, quiet, scripts, completion.
 
-Ctrl-C: tests/test_resume.py and tests/federation/test_interrupts.py; progress: test_progress.py.
+Ctrl-C: tests/runs/test_resume.py and tests/federation/test_interrupts.py; progress: test_progress.py.
 """
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -18,31 +17,28 @@ from typing import Any
 
 import pytest
 import typer
+from commands import PERSON as ENV
+from commands import exit_code, on_terminal
+from commands import fedol as fedol_alone
 from packaging.version import Version
 
 import fedol
-from fedol.cli import app, main
+from fedol.cli import app
 from fedol.report.board import BoardLog
 
-ROOT = Path(fedol.__file__).parents[1]
-PLAIN = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
-ENV = {**PLAIN, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "TERM": "xterm-256color"}
 TINY = ["--clients=2", "--partition=iid", "--public=60", "--client-models=mlp", "--server-model=mlp", "--width=4"]
 SHORT = [*TINY, "--epochs=1", "--iterations=1", "--device=cpu"]
 AGAIN = "mend that and give the same command again."
 
 
 def call(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fedol", *argv]
-    return subprocess.run(command, capture_output=True, text=True, env={**ENV, **environment})
+    return fedol_alone(*argv, cwd=None, env={**ENV, **environment})
 
 
-def in_process(argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[Any, str]:
-    monkeypatch.setattr(sys, "argv", ["fedol", *argv])
-    with pytest.raises(SystemExit) as end:
-        main()
+def in_process(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = exit_code(*argv)
     out, err = capsys.readouterr()
-    return end.value.code or 0, out + err
+    return code, out + err
 
 
 def commands(command: Any, *path: str) -> list[tuple[str, ...]]:
@@ -61,7 +57,7 @@ def test_every_help_guides_by_example(
     path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    code, told = in_process([*path, "--help"], monkeypatch, capsys)
+    code, told = in_process([*path, "--help"], capsys)
     assert code == 0
     assert f"fedol {' '.join(path)}".strip() in told.split("Usage:")[1].split("\n", 1)[1], "no example"
 
@@ -98,18 +94,16 @@ def test_a_near_miss_gets_a_hint_and_exit_code_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    code, told = in_process(argv, monkeypatch, capsys)
+    code, told = in_process(argv, capsys)
     assert code == 2 and hint in told and "Traceback" not in told
     assert told.lower().count("did you mean") == 1
 
 
-def test_quiet_says_nothing_but_errors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_quiet_says_nothing_but_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["run", *SHORT, "--quiet", f"--out={tmp_path / 'run'}"]
-    assert in_process(argv, monkeypatch, capsys) == (0, "")
+    assert in_process(argv, capsys) == (0, "")
     assert (tmp_path / "run" / "report.html").exists()
-    code, told = in_process([*argv, "--clients=0"], monkeypatch, capsys)
+    code, told = in_process([*argv, "--clients=0"], capsys)
     assert code == 2 and told.startswith("Error: ") and told.count("\n") == 1
 
 
@@ -127,7 +121,7 @@ def test_what_the_system_refuses_is_one_sentence(
         raise error
 
     monkeypatch.setattr("fedol.cli.diagnosis.diagnose", refused)
-    told = in_process(["doctor"], monkeypatch, capsys)
+    told = in_process(["doctor"], capsys)
     assert told == (2, f"Error: {sentence}; {AGAIN}\n")
 
 
@@ -144,31 +138,6 @@ def test_output_that_nobody_takes_leaves_no_exception_of_pythons(redirected: str
     command = ["sh", "-c", redirected, "sh", sys.executable, "-m", "fedol", "--version"]
     buffered = {name: value for name, value in ENV.items() if name != "PYTHONUNBUFFERED"}
     assert subprocess.run(command, capture_output=True, text=True, env={**buffered, "COLUMNS": "200"}).stderr == end
-
-
-def on_terminal(argv: list[str], **environment: str) -> str:
-    """What a command writes to a terminal."""
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fedol", *argv],
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        env={**ENV, **environment},
-    )
-    os.close(follower)
-    written = b""
-    while True:
-        try:
-            part = os.read(leader, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        written += part
-    assert process.wait() == 0
-    os.close(leader)
-    return written.decode()
 
 
 def test_colours_only_where_they_are_wanted() -> None:
@@ -189,11 +158,11 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     monkeypatch.setattr(doctor, "LONG_ENOUGH", 0.01)
     monkeypatch.setitem(doctor.EXTRAS, "no-such-package", ("nothing", "fedol[nothing]"))
     monkeypatch.setenv("COLUMNS", "80")
-    code, told = in_process(["doctor"], monkeypatch, capsys)
+    code, told = in_process(["doctor"], capsys)
     assert code == 0 and len(told.splitlines()) <= 24  # one screen
     for words in (fedol.__version__, "torch", "→ cpu", "GFLOP/s", "no-such-package", "pip install 'fedol[nothing]'"):
         assert words in told
-    found = json.loads(in_process(["doctor", "--json"], monkeypatch, capsys)[1])
+    found = json.loads(in_process(["doctor", "--json"], capsys)[1])
     assert found["packages"]["torch"] and found["devices"][0]["gflops"] > 0
     assert [extra["version"] for extra in found["extras"] if extra["package"] == "no-such-package"] == [None]
 
@@ -212,12 +181,12 @@ def test_completion(shell: str) -> None:
     assert "partition" in done.stdout and "serve" not in done.stdout
 
 
-def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tensorboard(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator", reason="needs the package tensorboard"
     )
     out = tmp_path / "run"
-    code, told = in_process(["run", *SHORT, "--tensorboard", f"--out={out}"], monkeypatch, capsys)
+    code, told = in_process(["run", *SHORT, "--tensorboard", f"--out={out}"], capsys)
     assert code == 0, told
     log = events.EventAccumulator(str(out / "tensorboard"))
     log.Reload()
@@ -254,5 +223,5 @@ def test_without_tensorboard_it_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    code, told = in_process(["run", "--tensorboard", f"--out={tmp_path / 'run'}"], monkeypatch, capsys)
+    code, told = in_process(["run", "--tensorboard", f"--out={tmp_path / 'run'}"], capsys)
     assert code == 2 and "fedol[tensorboard]" in told and not (tmp_path / "run").exists()

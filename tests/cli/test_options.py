@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 import pytest
+from commands import exit_code
 from typer.main import get_command
 
-from fedol.cli import app, main
+from fedol.cli import app
 from fedol.config import ServerConfig, configure
 from fedol.federation.transports.flower.node import Node
 from fedol.settings import ClientSettings, Dealing, Models, RunSettings, ServerSettings, Training, Voting
@@ -77,9 +78,7 @@ def test_what_is_given_reaches_the_settings(item: Any, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("fedol.api.run", stopped)
     given = [f"--{item.name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    monkeypatch.setattr(sys, "argv", ["fedol", "run", *given])
-    with pytest.raises(SystemExit):
-        main()
+    exit_code("run", *given)
     assert seen == [configure(overrides={item.name: value})] != [configure()]
 
 

@@ -3,7 +3,6 @@
 import io
 import re
 import shutil
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import exit_code, on_terminal
 from rich.console import Console
-from test_feel import on_terminal
 
 from fedol import Task
-from fedol.cli import main
 from fedol.federation.roster import Roster
 from fedol.progress import watched, watching
 from fedol.report.progress import Lines, LiveProgress
@@ -84,10 +82,8 @@ def test_long_loops_are_in_view(
 ) -> None:
     monkeypatch.chdir(place)
     monkeypatch.setattr("fedol.report.progress.EVERY", float("inf"))  # however slow this machine is
-    monkeypatch.setattr(sys, "argv", ["fedol", *command.split()])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code, capsys.readouterr().err
+    code = exit_code(*command.split())
+    assert not code, capsys.readouterr().err
     assert LOOPS[command] <= seen
     assert capsys.readouterr().err == ""  # no bars: not a terminal
 

@@ -2,16 +2,15 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import Command
 
 import fedol
 from fedol.bench.cells import Cell
-from fedol.cli import main
 from fedol.code import from_file
 from fedol.config import configure
 from fedol.data import Dataset, load, split
@@ -36,21 +35,6 @@ class Growing(Partition):
         return rng.choice(pool.clients, size=len(pool.labels), p=shares / shares.sum())
 """
 SITES = np.array(["north", "south", "west"])
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs ``fedol`` in this process; gives its exit code and what it said on both streams."""
-
-    def run(*argv: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["fedol", *map(str, argv)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        said = capsys.readouterr()
-        return int(end.value.code or 0), said.out, said.err
-
-    return run
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_federation import SMALL, Federation, fedol
+from commands import fedol
+from small_federation import SMALL, Federation
 
 from fedol.data import load
 from fedol.federation.roster import Roster

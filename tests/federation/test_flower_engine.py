@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_federation import ROOT, fedol
+from commands import ROOT, fedol
 
 from fedol import run
 from fedol.data import PARTITIONS, Iid, load

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_federation import ROOT, SMALL, Federation, fedol
+from commands import ROOT, Command, fedol
+from small_federation import SMALL, Federation
 
 import fedol as package
 from fedol.bench.worker import main as worker
-from fedol.cli import main
 from fedol.config import ServerConfig
 from fedol.data import Normalisation, load
 from fedol.errors import FedolError
@@ -127,17 +127,9 @@ Done = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def here(command: Command) -> Callable[..., Done]:
     """The command line in this process, which is quicker."""
-
-    def run(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["fedol", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main()
-        return subprocess.CompletedProcess(sys.argv, int(end.value.code or 0), *capsys.readouterr())
-
-    return run
+    return lambda *words: Done(words, *command(*words))
 
 
 def refused(done: Done, spec: str) -> None:
@@ -222,9 +214,7 @@ def test_a_toml_that_the_command_line_overrules(stranger: Stranger, here: Callab
     refused(here(*command, "--client-models", "mlp"), stranger.spec)
 
 
-def test_a_run_of_this_process_is_read_by_it(
-    stranger: Stranger, tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_this_process_is_read_by_it(stranger: Stranger, tiny: dict[str, Any]) -> None:
     result = package.run(out=stranger.folder / "own", **{**tiny, "server_model": stranger.spec})
     stranger.trace.unlink()
     (stranger.folder / "nets.py").write_text("raise RuntimeError('imported again')")

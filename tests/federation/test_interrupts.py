@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_federation import ROOT, SMALL, Federation, fedol
+from commands import ROOT, fedol
+from small_federation import SMALL, Federation
 
 STOPPED = "Stopped; what is finished is kept, and the same command continues.\n"
 LONG = [*SMALL, "--iterations", "40"]  # longer than the moment it takes to send a signal

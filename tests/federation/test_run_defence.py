@@ -1,14 +1,13 @@
 """``fedol run --defence``: off unless asked for, the same names as elsewhere, and the report says what it did."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import exit_code
 
 import fedol
-from fedol.cli import main
 from fedol.config import RunConfig, ServerConfig, configure
 from fedol.errors import InputError
 from fedol.robust.defence import DEFAULT, Defence, canonical, hearing_everyone
@@ -33,13 +32,10 @@ def test_one_spelling_of_the_same_defences() -> None:
         canonical("trust,none")
 
 
-def test_a_run_screens_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_a_run_screens_where_it_is_asked_to(tmp_path: Path, capsys: Any) -> None:
     options = [part for name, value in QUICK.items() for part in (f"--{name.replace('_', '-')}", str(value))]
     arguments = ["run", *options, "--partition", "iid", "--defence", DEFAULT, "--out", str(tmp_path / "run")]
-    monkeypatch.setattr(sys, "argv", ["fedol", *arguments, "--json"])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code
+    assert exit_code(*arguments, "--json") == 0
     summary = json.loads(capsys.readouterr().out)
     assert [entry["client"] for entry in summary["screening"]] == [f"client {k}" for k in range(10)]
     assert not any(entry["left_out"] for entry in summary["screening"])

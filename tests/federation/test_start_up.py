@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_federation import ROOT, SMALL, Federation, fedol
+from commands import ROOT, fedol
+from small_federation import SMALL, Federation
 
 from fedol import Knowledge
 from fedol.federation.taskfolder import TaskFolder

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_federation import HALF, SMALL, Federation, fedol, hostile
+from commands import fedol
+from small_federation import HALF, SMALL, Federation, hostile
 
 from fedol import Knowledge
 from fedol.config import ServerConfig

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_federation import ROOT, SMALL, Federation, fedol
+from commands import ROOT, fedol
+from small_federation import SMALL, Federation
 
 # `fedol` as it is, but the process kills itself with SIGKILL at its n-th write to disk: before the file is whole,
 # before it gets its name, or right after.

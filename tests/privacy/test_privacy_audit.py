@@ -1,7 +1,6 @@
 """The audit: its figures against obvious references, and that it finds what is there to find."""
 
 import json
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from commands import exit_code
 
 import fedol
 from fedol.errors import InputError
@@ -76,16 +76,10 @@ def test_an_untrained_model_leaks_nothing(trained: Path) -> None:
     assert abs(found["membership"]["threshold"]["auc"] - 0.5) < 0.06
 
 
-def test_the_command_speaks_to_a_data_owner(
-    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from fedol.cli import main
+def test_the_command_speaks_to_a_data_owner(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     for extra in ([], ["--json"]):
-        monkeypatch.setattr(sys, "argv", ["fedol", "audit", str(trained), "--shadows", "0", "--clients", "1", *extra])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert not end.value.code
+        assert exit_code("audit", str(trained), "--shadows", "0", "--clients", "1", *extra) == 0
         output = capsys.readouterr().out
         if extra:
             assert json.loads(output)["clients"][0]["client"] == 0
@@ -128,16 +122,9 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def spoken(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    from fedol.cli import main
-
-    before, sys.argv = sys.argv, ["fedol", "audit", *map(str, arguments)]
-    try:
-        with pytest.raises(SystemExit) as end:
-            main()
-    finally:
-        sys.argv = before
+    code = exit_code("audit", *arguments)
     heard = capsys.readouterr()
-    return int(end.value.code or 0), heard.out, " ".join(heard.err.split())
+    return code, heard.out, " ".join(heard.err.split())
 
 
 def test_a_data_owner_audits_one_model(owner: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,13 +1,13 @@
 """Differential privacy: what is promised, where it is written, what is refused."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from commands import exit_code
 from torch import nn
 
 import fedol
@@ -109,10 +109,7 @@ def test_a_smaller_budget_means_more_noise(data: str, tmp_path: Path) -> None:
     assert losses[0] < losses[1]
 
 
-def test_the_command(
-    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from fedol.cli import main
+def test_the_command(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from fedol.federation.taskfolder import TaskFolder
 
     TaskFolder.create(tmp_path / "task", TASK, PUBLIC)
@@ -127,10 +124,7 @@ def test_the_command(
     shown = []
     for command in commands:
         capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["fedol", *command.split()])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert not end.value.code
+        assert exit_code(*command.split()) == 0
         shown.append(capsys.readouterr().out)
     assert 0 < json.loads(shown[2])["privacy"]["epsilon"] <= 4
     reports = [(tmp_path / "run" / name).read_text() for name in ("MODEL_CARD.md", "report.html")]
@@ -138,32 +132,21 @@ def test_the_command(
         assert "adding or removing any one training example" in " ".join(told.split())
 
 
-def test_delta_alone_is_no_privacy(
-    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from fedol.cli import main
-
-    words = f"fedol client fit {tmp_path} --data {data} --dp-delta 0.001 --out {tmp_path}/m.safetensors"
-    monkeypatch.setattr(sys, "argv", words.split())
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2 and "give --dp-epsilon too" in capsys.readouterr().err
+def test_delta_alone_is_no_privacy(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = f"client fit {tmp_path} --data {data} --dp-delta 0.001 --out {tmp_path}/m.safetensors"
+    assert exit_code(*words.split()) == 2 and "give --dp-epsilon too" in capsys.readouterr().err
 
 
 def test_a_private_training_that_was_stopped_starts_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from fedol import cli
-
-    def stopped() -> None:
+    def stopped(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "app", stopped)
+    monkeypatch.setattr("fedol.federation.taskfolder.TaskFolder.open", stopped)
     for option, told in (("--epochs=3", "continues"), ("--dp-epsilon=3", "starts again")):
-        monkeypatch.setattr(sys, "argv", ["fedol", "client", "fit", "task", option])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert end.value.code == 130 and told in capsys.readouterr().err
+        code = exit_code("client", "fit", "task", "--data=mine.npz", option)
+        assert code == 130 and told in capsys.readouterr().err
 
 
 def test_the_noise_is_not_from_the_run_s_seed(data: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_run_page import choose, opened, violations, visible
+from browsing import choose, opened, violations, visible
 
 from fedol.bench.cells import digest
 from fedol.bench.paper import one_round

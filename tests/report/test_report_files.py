@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from commands import exit_code
 
 import fedol
 from fedol import methods
-from fedol.cli import main
 from fedol.data import load, split
 from fedol.errors import FedolError
 from fedol.knowledge import Knowledge
@@ -68,20 +67,15 @@ def test_made_again_it_is_the_same_bytes(looked_at: Path, tmp_path: Path, monkey
     (copy / "report.html").unlink()
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    monkeypatch.setattr(sys, "argv", ["fedol", "report", str(copy), "--open"])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code
+    assert exit_code("report", str(copy), "--open") == 0
     assert (copy / "report.html").read_bytes() == before
     assert capsys.readouterr().out.strip() == str(copy / "report.html")
     assert opened == [(copy / "report.html").resolve().as_uri()]
 
 
-def test_no_report_of_nothing(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    monkeypatch.setattr(sys, "argv", ["fedol", "report", str(tmp_path)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2 and "There is no finished run" in capsys.readouterr().err
+def test_no_report_of_nothing(tmp_path: Path, capsys: Any) -> None:
+    code = exit_code("report", str(tmp_path))
+    assert code == 2 and "There is no finished run" in capsys.readouterr().err
 
 
 PARTS = {  # what a page lacks without the file

@@ -3,15 +3,14 @@
 import json
 import re
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_run_page import choose, opened, violations, visible
+from browsing import choose, opened, violations, visible
+from commands import exit_code
 
-from fedol.cli import main
 from fedol.errors import FedolError
 from fedol.files import read_json, write_json
 from fedol.report.modelcard import model_card
@@ -171,21 +170,12 @@ def test_promises_are_counted(served: Path) -> None:
     assert named(card) == set()
 
 
-def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> object:
-    monkeypatch.setattr(sys, "argv", ["fedol", *map(str, arguments)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return end.value.code
-
-
-def test_the_command(
-    served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command(served: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = shutil.copytree(served, tmp_path / "run")
     for page in run.glob("report*.html"):
         page.unlink()
     for more, name in (([], "report-share.html"), (["--client", "bob"], "report-for-bob.html")):
-        assert not command(monkeypatch, "report", run, "--share", *more)
+        assert not exit_code("report", run, "--share", *more)
         assert capsys.readouterr().out == f"{run / name}\n"
         assert [page.name for page in run.glob("report*.html")] == [name]
         (run / name).unlink()
@@ -194,7 +184,7 @@ def test_the_command(
         ("--share", "--client", "bobby"): "No client 'bobby' took part",
         ("--share", "--client", "../bob"): "A client cannot be named '../bob'",
     }.items():
-        assert command(monkeypatch, "report", run, *wrong) == 2 and said in capsys.readouterr().err
+        assert exit_code("report", run, *wrong) == 2 and said in capsys.readouterr().err
     (tmp_path / "bench" / "cells").mkdir(parents=True)
     with pytest.raises(FedolError, match="only that of a run has clients"):
         write_share(tmp_path / "bench")

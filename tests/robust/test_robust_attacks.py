@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from fedol.voting import entropy
 
+from fedol.core.voting import entropy
 from fedol.robust.agreement import Opinions, confidence_agreement
 from fedol.robust.attacks import attacked
 from fedol.robust.trust import COPY

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import exit_code
 
 import fedol
 from fedol.cli import main
@@ -22,15 +23,8 @@ SETTINGS: dict[str, Any] = {"client_models": "mlp", "epochs": 15, "method": "loc
 SERVER = ["--model", "mlp", "--iterations", "2", "--epochs", "15", "--batch-size", "32", "--device", "cpu"]
 
 
-def call(*arguments: Any) -> None:
-    before = sys.argv
-    sys.argv = ["fedol", *map(str, arguments)]
-    try:
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert not end.value.code
-    finally:
-        sys.argv = before
+def call(*arguments: object) -> None:
+    assert exit_code(*arguments) == 0
 
 
 @pytest.fixture(scope="module", params=["dirichlet:1"])

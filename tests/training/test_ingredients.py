@@ -7,34 +7,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from training_jobs import CPU, HARD, IMAGES, NORMALISE, SOFT, job, train
 
-from fedol.data.images import ImageBatches, Images, Normalisation
+from fedol.data.images import ImageBatches, Images
 from fedol.errors import InputError
-from fedol.models import create
-from fedol.training import Job, Recipe, Snapshot, fit
+from fedol.training import Job, Recipe, Snapshot
 from fedol.training.loss import batch_loss
 from fedol.training.optimisers import Sgd
 
-CPU = torch.device("cpu")
-NORMALISE = Normalisation((0.3,), (0.2,))
-GENERATOR = torch.Generator().manual_seed(0)
-IMAGES = torch.randint(256, (50, 1, 8, 8), dtype=torch.uint8, generator=GENERATOR)
-HARD = torch.randint(4, (50,), generator=GENERATOR)
-SOFT = torch.rand(50, 4, generator=GENERATOR)
 ALL = {"augment": True, "patch": "cutmix", "schedule": "one-cycle", "average": 0.9}
-
-
-def job(targets: Tensor = SOFT, seed: int = 3, **recipe: Any) -> Job:
-    module = create("cnn", classes=4, shape=(1, 8, 8), width=4, seed=seed)
-    return Job(
-        "it", module, Images(IMAGES), targets, NORMALISE, Recipe(**{"epochs": 3, "batch_size": 16, **recipe}), seed
-    )
-
-
-def train(task: Job) -> list[Tensor]:
-    (result,) = fit([task], CPU)
-    assert result.error is None
-    return [value.clone() for value in task.model.state_dict().values()]
 
 
 def plain_loop(task: Job) -> list[Tensor]:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from test_ingredients import CPU, HARD, NORMALISE, job, train
 from torch import Tensor, optim
 from torch.optim import lr_scheduler
+from training_jobs import CPU, HARD, NORMALISE, job, train
 
 from fedol.errors import InputError
 from fedol.training import Job, Recipe, Snapshot, fit

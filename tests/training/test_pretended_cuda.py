@@ -1,6 +1,6 @@
 """The CUDA engine's own code where there is no GPU: streams and graphs are pretended, a replay runs the step again.
 
-What a card would do (kernels, real graphs, streams at once) is tested by tests/test_training_cuda.py on one.
+What a card would do (kernels, real graphs, streams at once) is tested by tests/training/test_training_cuda.py on one.
 """
 
 import contextlib
@@ -10,16 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from training_jobs import CPU
+from training_jobs import bright as job
 
 import fedol.training as training
-from fedol.data import Images, Normalisation
-from fedol.models import blocks, create
-from fedol.training import Fit, Job, Process, Recipe, Snapshot, loop
+from fedol.models import blocks
+from fedol.training import Fit, Job, Process, Snapshot, loop
 from fedol.training.cuda import session, step
 from fedol.training.cuda.engine import CudaEngine
 
-CPU = torch.device("cpu")
-COLOURS = Normalisation((0.5,) * 3, (0.25,) * 3)
 ALL = {"augment": True, "patch": "cutmix", "schedule": "cosine", "average": 0.9, "weight_decay": 0.1}
 
 
@@ -53,15 +52,6 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step.Step, "replay", lambda self, size: self._run(size))
     monkeypatch.setattr(training, "engine", CudaEngine)
     monkeypatch.setattr(CudaEngine, "__exit__", lambda *error: None)
-
-
-def job(name: str, model: str = "resnet11", samples: int = 300, seed: int = 0, **recipe: Any) -> Job:
-    """Classes that can be learnt: the brightness of the image tells them."""
-    generator = torch.Generator().manual_seed(1)
-    labels = torch.randint(10, (samples,), generator=generator)
-    images = torch.randint(60, (samples, 3, 8, 8), generator=generator) + 19 * labels[:, None, None, None]
-    net = create(model, classes=10, shape=(3, 8, 8), width=4, seed=seed)
-    return Job(name, net, Images(images.to(torch.uint8)), labels, COLOURS, Recipe(**{"epochs": 2, **recipe}), seed)
 
 
 SGD = {"optimiser": "sgd", "lr": 0.02}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from commands import ROOT
 from safetensors.torch import load_file
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-TESTS = Path(__file__).resolve().parents[1]
 
 # Each process believes to be on a host of its own, or NCCL would refuse to share the GPU.
 PROGRAM = """
@@ -21,12 +21,12 @@ import os, sys, torch, torch.distributed as dist
 from dataclasses import replace
 from threading import Event
 from safetensors.torch import save_file
-from test_training_cuda import job
+from training_jobs import bright
 os.environ |= {"LOCAL_RANK": "0", "NCCL_HOSTID": os.environ["RANK"], "NCCL_SOCKET_IFNAME": "lo"}
 begin = dist.init_process_group
 dist.init_process_group = lambda backend, **options: begin(sys.argv[1], **options)
 from fedol.training import loop, team
-mine = replace(job(model="cnn-large", samples=150, epochs=2), alone=True)
+mine = replace(bright(model="cnn-large", samples=150, side=16, width=16), alone=True)
 with team.together() as leads:
     if leads:
         train = team.train if int(os.environ["WORLD_SIZE"]) > 1 else loop.train
@@ -44,7 +44,7 @@ def trained(processes: int, backend: str, out: Path) -> dict[str, torch.Tensor]:
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", port]
     done = subprocess.run(
         [sys.executable, *launcher, out.parent / "program.py", backend, out],
-        env={**os.environ, "PYTHONPATH": f"{TESTS.parent}:{TESTS}", "NVIDIA_TF32_OVERRIDE": "0"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}", "NVIDIA_TF32_OVERRIDE": "0"},
         capture_output=True,
         text=True,
         timeout=240,

@@ -14,7 +14,7 @@ from fedol.errors import FedolError
 from fedol.files import write_json
 from fedol.report.bench_tables import collect, sheets
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/cells.jsonl"))
 QUESTIONS = sorted((ROOT / "docs" / "results").glob("*.md"))
 TABLE = re.compile(r"<!-- table: ([\w-]+) -->\n(.*?)<!-- /table -->", re.DOTALL)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +14,8 @@ from fedol.data import load, split
 from fedol.federation.taskfolder import TaskFolder
 from fedol.knowledge.container import Container
 
-ROOT = Path(__file__).resolve().parents[2]
 HALF = "\ud800"  # half of a surrogate pair: JSON can say it, no encoding can
 SMALL = ["--model", "mlp", "--iterations", "2", "--epochs", "3", "--batch-size", "16", "--device", "cpu"]
-
-
-def fedol(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    """The command line in a process of its own."""
-    command = [sys.executable, "-m", "fedol", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, **options)
 
 
 class Federation:

@@ -49,7 +49,7 @@ def test_the_largest_logits_give_targets_that_are_numbers(method: str) -> None:
     far = Knowledge.from_logits(torch.tensor([[3e38, -3e38, 0.0], [-3e38, -3e38, 3e38], [0.0, 1.0, -3e38]]))
     near = Knowledge.from_logits(torch.randn(3, 3, generator=torch.Generator().manual_seed(0)))
     torch.testing.assert_close(far.probabilities()[:2], torch.tensor([[1.0, 0, 0], [0, 0, 1]]))
-    assert torch.isfinite(methods.find(method)([far, near], Distillation()).targets(1, None).soft).all()
+    assert torch.isfinite(methods.find(method).teacher([far, near], Distillation()).targets(1, None).soft).all()
 
 
 def test_it_is_a_safetensors_file_and_reproducible(tmp_path: Path) -> None:

@@ -1,18 +1,16 @@
 """The command line, as a user meets it."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
+from commands import exit_code
 
-import fedol
-from fedol.cli import main
-
-ENV = {**os.environ, "PYTHONPATH": str(Path(fedol.__file__).parents[1]), "COLUMNS": "80"}
+ENV = {**commands.ENV, "COLUMNS": "80"}
 
 
 def options(settings: dict[str, Any]) -> list[str]:
@@ -21,12 +19,10 @@ def options(settings: dict[str, Any]) -> list[str]:
 
 def call(argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     """The entry point in this process: what it printed on stdout and stderr."""
-    monkeypatch.setattr(sys, "argv", ["fedol", *argv])
     monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit) as end:
-        main()
+    code = exit_code(*argv)
     out, err = capsys.readouterr()
-    assert not end.value.code, err
+    assert not code, err
     return out, err
 
 

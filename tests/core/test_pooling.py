@@ -17,7 +17,7 @@ from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, find
 from fedol.methods.fedol_plus import FedOLPlus
 
-REAL = Path(__file__).parents[2] / "shared" / "data" / "predictions"
+REAL = Path(__file__).parents[3] / "shared" / "data" / "predictions"
 CLASSES, SAMPLES = 12, 600
 
 

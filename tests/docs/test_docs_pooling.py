@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_figure_is_the_one_the_records_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

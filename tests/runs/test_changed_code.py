@@ -2,7 +2,6 @@
 
 import gc
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from commands import ENV, exit_code
 from torch import nn
 
 import fedol
@@ -239,7 +239,7 @@ def test_force_waits_for_nobody_who_works_there(finished: Path, tiny: dict[str, 
     )
     fedol.run(out=out, **tiny)
     gc.collect()  # this process lets go of it
-    other = subprocess.Popen([sys.executable, "-c", held, str(out)], stdout=subprocess.PIPE, env=environment())
+    other = subprocess.Popen([sys.executable, "-c", held, str(out)], stdout=subprocess.PIPE, env=ENV)
     try:
         assert other.stdout is not None and other.stdout.readline() == b"held\n"
         with pytest.raises(FedolError, match="Another process works in"):
@@ -269,10 +269,6 @@ def test_killed_while_it_was_emptied(tiny: dict[str, Any], tmp_path: Path, monke
     assert model(out) == model(fedol.run(out=tmp_path / "fresh", **tiny).out)
     assert not result.summary["resumed"]
     assert "emptied" not in json.loads((out / "config.json").read_text())
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(fedol.__file__).parents[1])}
 
 
 SCRIPT = """
@@ -307,7 +303,7 @@ def test_a_script_run_again_continues_to_the_same_bytes(tmp_path: Path) -> None:
         file.write_text(text)
         done = subprocess.run(
             [sys.executable, str(file), str(tmp_path / out)],
-            env={**environment(), "PYTHONHASHSEED": str(seed)}, capture_output=True, text=True, check=False,
+            env={**ENV, "PYTHONHASHSEED": str(seed)}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -335,9 +331,7 @@ def test_the_command_says_that_force_would_begin_again(
         (["run"], "the same command continues"),
         (["run", "--force"], "the same command without --force"),
     ):
-        monkeypatch.setattr(sys, "argv", ["fedol", *argv])
-        with pytest.raises(SystemExit):
-            cli.main()
+        exit_code(*argv)
         assert kept in capsys.readouterr().err
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_federation import ROOT, Federation
+from commands import ROOT
+from small_federation import Federation
 
 from fedol.data import load, split
 from fedol.federation.deploy.folder import behind_proxy, new_deployment

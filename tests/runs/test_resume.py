@@ -2,7 +2,6 @@
 
 import gc
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import ENV
 from filelock import FileLock
 
 import fedol
@@ -32,7 +32,6 @@ SETTINGS: dict[str, Any] = {
     "iterations": 3,
 }
 OPTIONS = [f"--{name.replace('_', '-')}={value}" for name, value in SETTINGS.items()]
-ENV = {**os.environ, "PYTHONPATH": str(Path(fedol.__file__).parents[1])}
 
 
 def start(out: Path) -> subprocess.Popen[str]:

@@ -1,40 +1,28 @@
-"""The CUDA engine; skipped where there is no GPU. On one: ``pytest tests/test_training_cuda.py``."""
+"""The CUDA engine; skipped where there is no GPU. On one: ``pytest tests/training/test_training_cuda.py``."""
 
 import copy
 import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 
 import pytest
 import torch
 from torch import Tensor, nn
+from training_jobs import COLOURS, bright
 
-from fedol.data import Images, Normalisation
 from fedol.models import blocks, create
-from fedol.training import Job, Process, Recipe, Snapshot, drive, fit
+from fedol.training import Job, Process, Snapshot, drive, fit
 from fedol.training.cuda import step
 from fedol.training.cuda.engine import CudaEngine
 from fedol.training.loop import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 DEVICE = torch.device("cuda")
-NORMALISE = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
-
-
-def job(
-    name: str = "a", model: nn.Module | str = "resnet11", samples: int = 700, seed: int = 0, **recipe: object
-) -> Job:
-    """Classes that can be learnt: the brightness of the image tells them."""
-    generator = torch.Generator().manual_seed(1)
-    labels = torch.randint(10, (samples,), generator=generator)
-    noise = torch.randint(60, (samples, 3, 16, 16), generator=generator)
-    images = (noise + 19 * labels[:, None, None, None]).to(torch.uint8)
-    if isinstance(model, str):
-        model = create(model, classes=10, shape=(3, 16, 16), width=16, seed=seed)
-    return Job(name, model, Images(images), labels, NORMALISE, Recipe(**{"epochs": 3, **recipe}), seed)  # type: ignore[arg-type]
+job = partial(bright, samples=700, side=16, width=16, epochs=3)
 
 
 def weights(model: nn.Module) -> list[Tensor]:
@@ -114,10 +102,10 @@ def test_a_second_job_of_the_same_model_continues_with_a_fresh_optimiser() -> No
     first = job(epochs=2)
     (one,) = fit([first], DEVICE)
     state = copy.deepcopy(first.model.state_dict())
-    again = Job("again", first.model, first.inputs, first.targets, NORMALISE, first.recipe, 7)
+    again = Job("again", first.model, first.inputs, first.targets, COLOURS, first.recipe, 7)
     fresh = job("again", epochs=2)
     fresh.model.load_state_dict({key: value.cpu() for key, value in state.items()})
-    separate = Job("again", fresh.model, first.inputs, first.targets, NORMALISE, first.recipe, 7)
+    separate = Job("again", fresh.model, first.inputs, first.targets, COLOURS, first.recipe, 7)
     (continued,) = fit([again], DEVICE)
     (expected,) = fit([separate], DEVICE)
     assert continued.losses == expected.losses

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fedol.data.dataset import pixels
 from fedol.data.folder import SUFFIXES, image_files, image_shape, read_images
+from fedol.data.images import Images
 from fedol.data.samples import Samples, samples
 from fedol.errors import InputError, cause
 from fedol.text import MOST, printable
@@ -32,6 +33,8 @@ def load_samples(path: Path, count: int | None = None) -> tuple[Samples, list[st
 
 def packed(given: Samples) -> bytes:
     """Samples as a file that ``load_samples`` reads."""
+    if not isinstance(given, Images):
+        raise InputError(f"A task's folder holds images so far, not {given.kind}; leave them out of it.")
     buffer = io.BytesIO()
     np.savez_compressed(buffer, public=given.array())
     return buffer.getvalue()

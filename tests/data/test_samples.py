@@ -164,7 +164,15 @@ def test_a_task_of_another_kind() -> None:
     public, _ = blobs(50, 0)
     task = fedol.Task.of(public, "abc")
     assert (task.samples, task.fingerprint) == (50, fingerprint(public.values))
-    assert task.id != fedol.Task.of(public.take(slice(None, None, -1)), "abc").id
+    assert task.id != fedol.Task.of(public.take(np.arange(50)[::-1]), "abc").id
+
+
+def test_a_task_folder_does_not_take_what_it_could_not_read_back(tmp_path: Path) -> None:
+    public, _ = blobs(50, 0)
+    task = fedol.Task.of(public, "abc")
+    with pytest.raises(InputError, match="holds images so far, not vectors"):
+        fedol.TaskFolder.create(tmp_path / "task", task, public)
+    assert fedol.TaskFolder.open(fedol.TaskFolder.create(tmp_path / "task", task, None).path).task == task
 
 
 def test_a_kind_that_cannot_be_drawn_leaves_no_pictures() -> None:

@@ -323,10 +323,10 @@ def test_a_script_run_again_continues_to_the_same_bytes(tmp_path: Path) -> None:
 def test_the_command_says_that_force_would_begin_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted() -> None:
+    def interrupted(*given: Any, **settings: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_command", interrupted)
+    monkeypatch.setattr("fedol.api.run", interrupted)
     for argv, kept in (
         (["run"], "the same command continues"),
         (["run", "--force"], "the same command without --force"),

@@ -163,6 +163,14 @@ def test_of_three_clients_one_that_says_nothing_is_named_all_the_same() -> None:
     assert [(entry["left_out"], entry["suspicious"]) for entry in told] == [(False, k == 0) for k in range(3)]
 
 
+def test_of_three_clients_nobody_is_told_to_claim_too_much() -> None:
+    """Two others are no yardstick."""
+    clients = crowd(3)
+    sent = [*attacked("specialist3", clients[:1], clients[1:]), *clients[1:]]
+    verdict = judge(Opinions.of(sent))
+    assert all(np.isnan(evidence.usual_contradicted) for evidence in verdict.evidence)
+
+
 def test_clients_that_agree_by_chance_only_give_no_yardstick() -> None:
     """Untrained models: the usual agreement is about 0, and may be exactly 0 or below."""
     for seed in range(5):

@@ -32,7 +32,7 @@ from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
 from fedol.methods.fedol import FedOL
 from fedol.robust.agreement import Opinions
-from fedol.robust.attacks import ATTACKS, attacked
+from fedol.robust.attacks import ATTACKS, KNOWING, attacked
 from fedol.robust.defence import DEFAULT, DEFENCES, Defence, hearing_everyone
 from fedol.robust.screening import screen
 from fedol.robust.trust import judge
@@ -42,7 +42,7 @@ OTHERS = ("feddf", "fedhkt", "mine")
 KINDS = ("pseudo_labels", "mixture", "fedol+", "pooled")
 HEARD = hearing_everyone(DEFAULT)  # the default, but nobody is left out
 STEPS = 10  # of Weiszfeld's iteration
-AWARE = ("adaptive", "parrot")  # attacks that know the screening
+AWARE = [attack.__name__ for attack in KNOWING]
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)  # of trust: how many honest clients a stricter one would cost
 
 

@@ -16,7 +16,8 @@ def attack(
         str,
         typer.Option(
             "--attack",
-            help="constant, random, noise, permuted, colluding, copies, backdoor, forged, adaptive or parrot.",
+            help="constant, random, noise, permuted, colluding, copies, backdoor, forged, specialist3, specialist10, "
+            "adaptive, parrot or modest.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="Where the attacked copies go, under the files' own names.")],

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from fedol.errors import unknown
 from fedol.robust.adaptive import adaptive, parrot, shuffled
+from fedol.robust.specialists import modest, specialist3, specialist10
 from fedol.seeding import numpy_generator
 
 Attack = Callable[[list[Tensor], list[Tensor], np.random.Generator], list[Tensor]]
 LOUD = 20.0  # scale of logits that leave no doubt
-DOUBT = 0.01  # at most, of a specialist's mass
 SOURCES = 10  # a backdoor turns every so many-th part of the images
 
 
@@ -74,31 +74,12 @@ def forged(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) ->
     return [q.index_copy(0, unsure, _certain(wrong, q.shape[1])) for q in own]
 
 
-def specialist3(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
-    """Right on three classes, the same for all, and nearly certain that every other image is one of these, too."""
-    return _specialists(own, others, rng, 3)
-
-
-def specialist10(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
-    """The same with ten classes."""
-    return _specialists(own, others, rng, 10)
-
-
+KNOWING = (adaptive, parrot, modest)  # the screening, and how far they can go
 ATTACKS: dict[str, Attack] = {
     attack.__name__: attack
     for attack in (
-        constant,
-        random,
-        noise,
-        permuted,
-        colluding,
-        copies,
-        backdoor,
-        forged,
-        adaptive,
-        parrot,
-        specialist3,
-        specialist10,
+        *(constant, random, noise, permuted, colluding, copies, backdoor, forged, specialist3, specialist10),
+        *KNOWING,
     )
 }
 
@@ -108,19 +89,6 @@ def attacked(name: str, own: Sequence[Tensor], others: Sequence[Tensor] = (), se
     if name not in ATTACKS:
         raise unknown("attack", name, ATTACKS)
     return ATTACKS[name](list(own), list(others), numpy_generator(seed, "attack", name))
-
-
-def _specialists(own: list[Tensor], others: list[Tensor], rng: np.random.Generator, claimed: int) -> list[Tensor]:
-    """Of so many classes, at most half, the one that a client and the crowd hold likeliest, the surer the likelier."""
-    crowd = torch.stack([*own, *others]).mean(0)
-    classes = crowd.shape[1]
-    known = torch.from_numpy(rng.permutation(classes)[: min(claimed, max(1, classes // 2))])
-    sent = []
-    for p in own:
-        chance, best = ((p + crowd) / 2)[:, known].max(1)
-        doubt = (DOUBT * (1 - chance))[:, None]
-        sent.append((1 - doubt) * _certain(known[best], classes) + doubt / classes)
-    return sent
 
 
 def _certain(labels: Tensor, classes: int) -> Tensor:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 THRESHOLD = 0.5  # of trust: whoever has less is left out
-TOO_MUCH = 0.5  # share of all images that a client of no trust claims against the others, beyond what is usual
+MODEST = 0.15, 0.25  # share of all images that may be claimed beyond the usual: the usual, within these bounds
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Evidence:
 
     @property
     def _modest(self) -> float:
-        """1 for a client that claims no more than is usual, 0 for one that claims ``TOO_MUCH``."""
-        excess = self.contradicted - self.usual_contradicted
-        return 1 - max(0.0, excess) / TOO_MUCH if np.isfinite(excess) else 1.0
+        """1 for a client that claims no more than is usual, one half at the most that is allowed."""
+        excess = (self.contradicted - self.usual_contradicted) / float(np.clip(self.usual_contradicted, *MODEST))
+        return 1 / (1 + max(0.0, excess)) if np.isfinite(excess) else 1.0
 
     @property
     def trust(self) -> float:

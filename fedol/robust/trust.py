@@ -5,7 +5,7 @@ honest, the median of an honest client is an agreement among honest clients, how
 well they agree among themselves; that of a liar is its agreement with honest clients. A client's trust is its figure
 over the middle client's, the lowest of three: on all images, on those it is surest of, and on these with all others
 together (``fedol.robust.consensus``), where most clients have that figure. It is lower yet for a client that claims
-more images against all others together than the middle client does (``TOO_MUCH``), where these know enough to tell.
+more images against all others together than the middle client does (``MODEST``), where these know enough to tell.
 The client of least trust goes while it is below ``THRESHOLD``; then all are judged again without it, because a liar
 also lowers what its honest neighbours reach. Fewer than half may go: beyond that there is no saying who the liars are.
 

@@ -6,7 +6,7 @@ import torch
 from fedol.core.voting import entropy
 from fedol.robust.agreement import Opinions, confidence_agreement
 from fedol.robust.attacks import attacked
-from fedol.robust.trust import COPY
+from fedol.robust.trust import COPY, judge
 
 SAMPLES = 300
 
@@ -44,3 +44,17 @@ def test_specialists_are_no_copies() -> None:
     everyone = clients(20)
     opinions = Opinions.of(attacked("specialist3", everyone[:3], everyone[3:]))
     assert confidence_agreement(opinions)[0, 1] < COPY
+
+
+def test_a_modest_specialist_passes_and_would_not_if_it_were_surer() -> None:
+    """What is allowed bounds what it can claim: the surest that passes is far from certain."""
+    everyone = clients(20, 8)
+    sent = attacked("modest", everyone[:2], everyone[2:])
+    certain = attacked("specialist10", everyone[:2], everyone[2:])
+    assert judge(Opinions.of([*sent, *everyone[2:]])).excluded == ()
+    for p, q in zip(sent, certain, strict=True):
+        assert len(set(p.argmax(1).tolist())) == 10
+        assert 0.15 < p.max(1).values.mean() < q.max(1).values.mean() - 0.2
+    uniform = torch.full_like(sent[0], 0.05)
+    surer = [(p - uniform) * 1.1 + uniform for p in sent]
+    assert set(judge(Opinions.of([*surer, *everyone[2:]])).excluded) & {0, 1}

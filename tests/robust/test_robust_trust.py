@@ -11,7 +11,7 @@ from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.robust import adaptive
 from fedol.robust.agreement import LEAST, Opinions, agreement, confidence_agreement
-from fedol.robust.attacks import ATTACKS, attacked
+from fedol.robust.attacks import ATTACKS, KNOWING, attacked
 from fedol.robust.evidence import THRESHOLD, Evidence
 from fedol.robust.screening import screen
 from fedol.robust.trust import judge
@@ -79,7 +79,7 @@ def test_nobody_honest_is_left_out(skew: bool) -> None:
     ("name", "skew"),
     [
         (name, skew)
-        for name in sorted(set(ATTACKS) - {"adaptive", "parrot"})
+        for name in sorted(set(ATTACKS) - {attack.__name__ for attack in KNOWING})
         for skew in (False, True)
         if (name, skew) != UNSEEN
     ],
@@ -161,6 +161,14 @@ def test_of_three_clients_one_that_says_nothing_is_named_all_the_same() -> None:
     sent = [*attacked("constant", clients[:1], clients[1:]), *clients[1:]]
     told = screen(Knowledge.from_probabilities(probs, client=str(k)) for k, probs in enumerate(sent)).as_json()
     assert [(entry["left_out"], entry["suspicious"]) for entry in told] == [(False, k == 0) for k in range(3)]
+
+
+def test_of_three_clients_nobody_is_told_to_claim_too_much() -> None:
+    """Two others are no yardstick."""
+    clients = crowd(3)
+    sent = [*attacked("specialist3", clients[:1], clients[1:]), *clients[1:]]
+    verdict = judge(Opinions.of(sent))
+    assert all(np.isnan(evidence.usual_contradicted) for evidence in verdict.evidence)
 
 
 def test_clients_that_agree_by_chance_only_give_no_yardstick() -> None:
@@ -246,3 +254,16 @@ def test_too_few_that_are_seconded_contradict_nobody() -> None:
     verdict = judge(Opinions.of(clients))
     assert all(np.isnan(evidence.usual_contradicted) for evidence in verdict.evidence)
     assert verdict.excluded == ()
+
+
+@pytest.mark.parametrize(("usual", "most"), [(0.02, 0.17), (0.2, 0.4), (0.5, 0.75)])
+def test_a_client_may_claim_as_much_again_as_is_usual(usual: float, most: float) -> None:
+    known = Evidence(
+        everywhere=0.7, surest=0.9, seconded=0.9, confidence=0.3, contrary=False, constant=False, one_class=False,
+        copy_of=None, contradicted=most, usual_contradicted=usual, usual_everywhere=0.7, usual_surest=0.9,
+        usual_seconded=0.9, others_comparable=True,
+    )  # fmt: skip
+    assert known.trust == pytest.approx(THRESHOLD)
+    assert replace(known, contradicted=most + 0.01).trust < THRESHOLD
+    assert replace(known, contradicted=0.0).trust == 1.0
+    assert replace(known, contradicted=1.0, usual_contradicted=float("nan")).trust == 1.0

@@ -3,7 +3,7 @@
 import pytest
 
 from fedol.errors import InputError
-from fedol.times import clock, seconds
+from fedol.text import clock, seconds
 
 
 @pytest.mark.parametrize(("text", "value"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("2d", 172800)])

@@ -9,8 +9,7 @@ from threading import Lock
 
 from fedol.bench.cells import Cell
 from fedol.bench.summary import label
-from fedol.text import shown
-from fedol.times import clock
+from fedol.text import clock, shown
 from fedol.training import Epoch
 
 CLEAR = 0.01  # share of the work after which the time left can be told

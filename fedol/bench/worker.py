@@ -16,8 +16,7 @@ from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec
 from fedol.errors import FedolError, InputError
 from fedol.models.trust import check_settings
-from fedol.text import say, shown
-from fedol.times import clock
+from fedol.text import clock, say, shown
 
 
 def read_values(path: Path, trust_code: bool = False, **settings: Any) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def serve(
     from fedol.federation.taskfolder import TaskFolder
     from fedol.federation.transports.folder import Inbox
     from fedol.report.roster import RosterView
-    from fedol.times import seconds
+    from fedol.text import seconds
 
     wait = seconds(deadline) if deadline else None
     folder = TaskFolder.open(task)

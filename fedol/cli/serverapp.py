@@ -26,8 +26,7 @@ from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.flower.inbox import GridInbox
 from fedol.report.roster import RosterView
 from fedol.settings import ServerSettings
-from fedol.text import forgiving
-from fedol.times import seconds
+from fedol.text import forgiving, seconds
 
 APART = ("task", "out", "force", "clients", "quorum", "deadline", "public", "test")
 SETTINGS = [field.name for field in fields(ServerSettings) if "help" in field.metadata]

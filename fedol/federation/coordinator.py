@@ -40,7 +40,7 @@ from fedol.runs.account import account_for_labels, account_for_tests, diagnosed
 from fedol.runs.folder import CARD, REPORT, SHARED, RunFolder, read_summary
 from fedol.runs.provenance import provenance
 from fedol.runs.votes import Hearing
-from fedol.times import Deadline, steady
+from fedol.text import Deadline, steady
 from fedol.training import drive, resolve_device
 
 POLL = 0.5  # seconds between two looks at the inbox

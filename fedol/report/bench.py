@@ -13,8 +13,7 @@ from fedol.bench.progress import Progress
 from fedol.bench.sheets import BESIDE, Sheet
 from fedol.report.plain import plain
 from fedol.report.tables import count
-from fedol.text import shown
-from fedol.times import clock
+from fedol.text import clock, shown
 
 LABEL = 26  # the most that the first column takes; its words wrap
 

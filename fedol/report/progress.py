@@ -21,7 +21,7 @@ from rich.progress import Progress, Task
 from rich.text import Text
 
 from fedol.report.plain import plain
-from fedol.times import clock
+from fedol.text import clock
 
 
 class LiveProgress(Observer):

@@ -12,7 +12,7 @@ from fedol.federation.roster import Roster
 from fedol.knowledge.task import Task
 from fedol.report.plain import plain
 from fedol.report.tables import size
-from fedol.times import Deadline, clock
+from fedol.text import Deadline, clock
 
 
 def roster_table(

@@ -317,7 +317,7 @@ def test_a_script_run_again_continues_to_the_same_bytes(tmp_path: Path) -> None:
     assert model(tmp_path / "run") == whole
     assert script("run", text, 3) == "True True"
     said = script("run", SCRIPT.format(scale=2.0), 4)
-    assert said.startswith("The model 'Net' (client_models[0]) and the model 'Net' (server_model) have changed since")
+    assert said.startswith("The model 'Net' (server_model) and the model 'Net' (client_models[0]) have changed since")
 
 
 def test_the_command_says_that_force_would_begin_again(

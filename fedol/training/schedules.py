@@ -50,11 +50,8 @@ def rates(schedule: str | Callable[..., Any], lr: float, steps: int) -> list[flo
     make = _found(schedule)
     inner = torch.optim.SGD([torch.zeros(1)], lr=lr, momentum=0.9)
     known = inspect.signature(make).parameters
-    given: dict[str, Any] = {
-        name: steps for name in LENGTHS if name in known and known[name].default is known[name].empty
-    }
-    given |= {"total_steps": steps} if "total_steps" in known else {}
-    given |= {"max_lr": lr} if "max_lr" in known and known["max_lr"].default is known["max_lr"].empty else {}
+    due = {**dict.fromkeys(LENGTHS, steps), "max_lr": lr}
+    given = {name: value for name, value in due.items() if name in known and not _settled(known[name])}
     try:
         scheduler = make(inner, **given)
         found = []
@@ -71,9 +68,9 @@ def rates(schedule: str | Callable[..., Any], lr: float, steps: int) -> list[flo
     return found
 
 
-def _settled(make: Callable[..., Any], parameter: inspect.Parameter) -> bool:
-    """Whether somebody has chosen a value: a partial has, and PyTorch where its default says more than None."""
-    return parameter.name in getattr(make, "keywords", {}) or parameter.default not in (parameter.empty, None)
+def _settled(parameter: inspect.Parameter) -> bool:
+    """Whether somebody has chosen a value: a partial, or PyTorch where its default says more than None."""
+    return parameter.default is not parameter.empty and parameter.default is not None
 
 
 def _found(schedule: str | Callable[..., Any]) -> Callable[..., Any]:

@@ -108,6 +108,17 @@ def test_a_schedule_of_pytorch_with_an_optimiser_of_ours() -> None:
     assert not all(map(torch.equal, by_theirs, constant))
 
 
+def test_what_a_partial_has_chosen_stays() -> None:
+    asked = partial(lr_scheduler.OneCycleLR, total_steps=30, max_lr=0.5)
+    inner = optim.SGD([torch.zeros(1)], lr=0.01)
+    schedule, expected = lr_scheduler.OneCycleLR(inner, 0.5, 30, cycle_momentum=False), []
+    for _ in range(12):
+        expected.append(inner.param_groups[0]["lr"])
+        inner.step()
+        schedule.step()
+    assert job(schedule=asked, lr=0.01).rates == pytest.approx(expected)
+
+
 def broken(parameters: Any) -> Any:
     raise ZeroDivisionError("of mine")
 

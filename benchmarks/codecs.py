@@ -28,7 +28,7 @@ from fedol.core.mixture import Mixture
 from fedol.core.voting import Ballots, baseline_count
 from fedol.knowledge import Knowledge, codecs
 from fedol.knowledge.codecs.zstd import Zstd
-from fedol.methods.pooled import gathered
+from fedol.methods.fedol_plus import gathered
 
 NAMES = [
     *("float32", "float32+zstd", "float16", "float16+zstd", "q8c60+zstd", "q7c60", "q7c60+zstd", "q6c60+zstd"),

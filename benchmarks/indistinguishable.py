@@ -28,9 +28,8 @@ from torch import Tensor
 
 from fedol.core.mixture import Mixture
 from fedol.core.voting import Ballots, baseline_count, shannon
-from fedol.robust.adaptive import exchanged, guesses, most_lies
-from fedol.robust.agreement import Matrix, Opinions, agreement, confidence_agreement
-from fedol.robust.consensus import backing
+from fedol.robust.agreement import Matrix, Opinions, agreement, backing, confidence_agreement
+from fedol.robust.attacks import exchanged, guesses, most_lies
 from fedol.robust.defence import DEFAULT, Defence
 from fedol.seeding import numpy_generator
 

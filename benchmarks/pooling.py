@@ -33,8 +33,7 @@ from fedol.errors import InputError
 from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
-from fedol.methods.fedol_plus import FedOLPlus
-from fedol.methods.pooled import gathered
+from fedol.methods.fedol_plus import FedOLPlus, gathered
 from fedol.runs.evaluation import summary_statistics
 from fedol.seeding import derive, numpy_generator
 

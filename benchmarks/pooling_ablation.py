@@ -25,7 +25,7 @@ from torch import Tensor
 
 from fedol.core.pooling import TINY, balanced, estimate_prior, tempered
 from fedol.core.voting import shannon
-from fedol.methods.pooled import gathered
+from fedol.methods.fedol_plus import gathered
 from fedol.runs.evaluation import summary_statistics
 
 SCENARIOS = ("balanced", "1:50 tail", "noise")

@@ -20,7 +20,7 @@ from _record import script, write
 from rich.console import Console
 from training import works
 
-from fedol.report.progress import LiveProgress
+from fedol.report.live import LiveProgress
 from fedol.training import Epoch, fit
 
 EPOCHS, PICTURES = 200, 500

@@ -70,7 +70,7 @@ def cell(folder: str, clients: int, samples: int, classes: int) -> dict[str, Any
 
     from fedol.federation.roster import Roster
     from fedol.federation.transports.folder import Inbox
-    from fedol.knowledge.uploads import knowledge_files
+    from fedol.knowledge.upload import knowledge_files
     from fedol.methods import Distillation
     from fedol.methods.fedol import FedOL
 

@@ -17,7 +17,7 @@ from _record import ROOT, script
 
 from fedol.errors import FedolError
 from fedol.files import write_atomically
-from fedol.report.bench_tables import collect
+from fedol.report.bench_pages import collect
 from fedol.report.plots import rounds_figure
 
 TABLES = {**_results_tables.TABLES, **_pooling_tables.TABLES}

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fedol.bench.progress import Progress
+from fedol.bench.plan import Progress
 from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec
-from fedol.report.bench_tables import collect
+from fedol.report.bench_pages import collect
 from fedol.report.pages import write_report
 
 METHODS = "local,feddf,fedet,fedkt,fedol,ensemble"

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedol.config import RunConfig, changed, configure
 from fedol.data import Dataset
-from fedol.federation.scheme import Engine, in_process
+from fedol.federation.scenario import Engine, in_process
 from fedol.federation.simulation import RunResult, Simulation
 from fedol.progress import NOBODY, Observer, Several
 from fedol.report.pages import Pages

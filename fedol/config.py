@@ -16,8 +16,7 @@ from fedol.errors import InputError, unknown
 from fedol.knowledge.codecs import DEFAULT, find
 from fedol.methods import Distillation
 from fedol.models import address, describe, fingerprint
-from fedol.models.registry import is_code
-from fedol.models.trust import check_settings
+from fedol.models.registry import check_settings, is_code
 from fedol.robust import defence as defences
 from fedol.robust.defence import NONE, Defence
 from fedol.settings import ClientSettings, RunSettings, ServerSettings, Settings, Training, Voting

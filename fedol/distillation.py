@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
@@ -14,12 +14,11 @@ from fedol.core.arrays import Array
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, unknown
 from fedol.knowledge import Knowledge
-from fedol.knowledge.uploads import Uploads
+from fedol.knowledge.upload import Uploads
 from fedol.methods import Distillation, Method, Targets, Teacher
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
-from fedol.robust.defence import NONE, Defence
-from fedol.robust.screening import screen
+from fedol.robust.defence import NONE, Defence, screen
 from fedol.seeding import derive
 from fedol.settings import Training, Voting
 from fedol.training import Job, Process, Recipe, Snapshot, drive, resolve_device
@@ -88,7 +87,7 @@ class Audience:
             yield client
 
 
-def _numbered(knowledge: Iterable[Knowledge], left_out: Container[int]) -> Iterable[tuple[int, Knowledge]]:
+def _numbered(knowledge: Iterable[Knowledge], left_out: Collection[int]) -> Iterable[tuple[int, Knowledge]]:
     """The clients with their positions; a file that is left out is not even read."""
     if isinstance(knowledge, Uploads):
         return knowledge.numbered(left_out)

@@ -1,8 +1,14 @@
-"""The trained server model: predicts on raw samples, saves to one file and loads back."""
+"""The trained server model: predicts on raw samples, saves to one file, loads back, and exports to ONNX."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import io
+import json
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,11 +20,11 @@ from torch import Tensor, nn
 
 from fedol.core.arrays import Array
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
-from fedol.errors import FedolError, InputError
-from fedol.files import intact, read_tensors, write_tensors
+from fedol.errors import FedolError, InputError, cause
+from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe
-from fedol.models.registry import is_code
-from fedol.models.trust import trusted
+from fedol.models.registry import is_code, trusted
+from fedol.progress import watched
 from fedol.text import is_text, printable
 from fedol.training import predict
 
@@ -158,3 +164,59 @@ def _text(value: Any) -> bool:
 
 def _count(value: Any) -> bool:
     return type(value) is int and 0 < value < 1 << 31
+
+
+class FromRaw(nn.Module):
+    """Preprocessing, the model, softmax: what ``ServerModel.predict_proba`` does."""
+
+    def __init__(self, model: ServerModel) -> None:
+        super().__init__()
+        self.module, self.prepare = model.module, model.architecture.prepare
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Raw values to probabilities [N, classes]."""
+        return torch.softmax(self.module(self.prepare(inputs)), 1)
+
+
+def export_onnx(model: ServerModel, path: Path) -> None:
+    """Write the file: its input is called ``images``, or as its kind is, its output ``probabilities``.
+
+    Its metadata has the class names."""
+    for _ in watched(_steps(model, path), "exporting", 3):
+        pass
+
+
+def _steps(model: ServerModel, path: Path) -> Iterator[None]:
+    """Trace, translate, check and write: yields after each, because each takes seconds."""
+    try:
+        import onnx
+        import onnxscript  # noqa: F401  (torch's exporter needs it and would fail without saying so)
+    except ImportError:
+        raise FedolError("Exporting needs the packages onnx and onnxscript: pip install 'fedol[onnx]'.") from None
+    wrapped, known = FromRaw(model).cpu().eval(), model.architecture
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that this export does not need
+    example, kind = known.prepare.blank(known.shape), known.prepare.kind
+    try:
+        with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the exporter's notes to itself
+            batch = ({0: torch.export.Dim("batch")},)
+            program = torch.export.export(wrapped, (example,), dynamic_shapes=batch, strict=False)
+            yield
+            with contextlib.redirect_stdout(io.StringIO()):
+                torch.onnx.export(
+                    program,
+                    f=Path(scratch) / "model.onnx",
+                    input_names=[kind],
+                    output_names=["probabilities"],
+                    dynamo=True,
+                    external_data=False,
+                    verbose=False,
+                )
+            yield
+            graph = onnx.load(Path(scratch) / "model.onnx")
+    except Exception as error:  # other people's models can fail anywhere inside the exporter
+        raise FedolError(f"This model cannot be written as ONNX: {cause(error)}.") from error
+    onnx.helper.set_model_props(graph, {"classes": json.dumps(list(model.classes), ensure_ascii=False)})
+    onnx.checker.check_model(graph)
+    write_atomically(path, graph.SerializeToString())
+    yield

@@ -20,7 +20,7 @@ from fedol.data import Dataset
 from fedol.errors import FedolError, InputError
 from fedol.methods.fedkt import load_labels
 from fedol.runs.folder import read_kept
-from fedol.training.epochfile import EpochFile
+from fedol.training.snapshot import EpochFile
 
 UNIFORM = np.full((2, 6, 3), 1 / 3)
 PUBLIC = np.zeros((6, 1, 8, 8), dtype=np.uint8)

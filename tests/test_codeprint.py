@@ -17,7 +17,7 @@ from fedol import methods
 from fedol.codeprint import fingerprint
 from fedol.methods import METHODS
 from fedol.models import fingerprint as model_fingerprint
-from fedol.models.small import cnn
+from fedol.models.nets import cnn
 
 SOURCE = '''
 """A file of the user's."""

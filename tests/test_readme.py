@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from fedol.cli import main
-from fedol.report.tables import run_table
+from fedol.report.terminal import run_table
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -21,14 +21,10 @@ from fedol.federation.roster import Arrival, Roster
 from fedol.files import read_json, write_json
 from fedol.knowledge.task import Task
 from fedol.report.charts import heat_map
-from fedol.report.inspection import inspection_view
+from fedol.report.live import Bars, Lines, roster_table
 from fedol.report.modelcard import model_card
 from fedol.report.pages import render, write_report, write_share
-from fedol.report.plain import plain
-from fedol.report.progress import Bars, Lines
-from fedol.report.roster import roster_table
-from fedol.report.server import remarks, server_table
-from fedol.report.tables import partition_table, run_table
+from fedol.report.terminal import inspection_view, partition_table, plain, remarks, run_table, server_table
 from fedol.text import printable, shown
 
 HALF = "\ud800"  # of a surrogate pair
@@ -218,7 +214,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from fedol.data import load, split
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.taskfolder import TaskFolder
-    from fedol.knowledge.guarantee import Guarantee
+    from fedol.knowledge.header import Guarantee
     from fedol.report.pages import Pages
 
     folder = tmp_path_factory.mktemp("run")

@@ -56,6 +56,6 @@ def test_the_installed_program_works_outside_the_checkout(wheel: Path, tmp_path:
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["provenance"]["commit"] is None  # indeed not the checkout's
     assert (work / "run" / "report.html").stat().st_size > 20_000
-    where = [sys.executable, "-c", "import fedol.bench.paper as p; print(p.__file__); assert p.rounds"]
+    where = [sys.executable, "-c", "import fedol.bench.summary as p; print(p.__file__); assert p.rounds"]
     asked = subprocess.run(where, cwd=work, env=environment, capture_output=True, text=True)
     assert asked.stdout.startswith(str(target)), asked.stderr

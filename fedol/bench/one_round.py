@@ -12,8 +12,7 @@ from fedol.bench.evaluation import Diagnosed, ceiling, ensembles, test_accuracy
 from fedol.bench.store import BenchFolder
 from fedol.distillation import serve
 from fedol.errors import FedolError
-from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Scheme
+from fedol.federation.scenario import Scenario, Scheme
 from fedol.files import read_json, write_json
 from fedol.methods import CEILING, ENSEMBLE, LOCAL, title
 from fedol.methods.sides import guarded

@@ -20,8 +20,7 @@ from fedol.bench.one_round import Result
 from fedol.bench.store import BenchFolder, measured
 from fedol.distillation import Learnt
 from fedol.errors import FedolError
-from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Scheme
+from fedol.federation.scenario import Scenario, Scheme
 from fedol.files import read_json, write_json
 from fedol.methods import Client, Lesson
 from fedol.methods.sides import guarded

@@ -14,8 +14,7 @@ import torch
 
 from fedol.bench import one_round, rounds
 from fedol.bench.cells import Cell
-from fedol.bench.plan import TRAINING, Plan, forward_flops, plan, plans
-from fedol.bench.progress import OutOfTime, Progress
+from fedol.bench.plan import TRAINING, OutOfTime, Plan, Progress, forward_flops, plan, plans
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
 from fedol.bench.summary import label

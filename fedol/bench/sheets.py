@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedol.bench import curves, records
+from fedol.bench import records
 from fedol.methods import title
 from fedol.text import shown
 from fedol.training import Recipe
@@ -123,7 +123,7 @@ def rounds(panel: dict[str, Any], number: int) -> Sheet:
         if line["paper"]:
             curve = [f"{100 * value:.1f}" for value in line["paper"][:length]]
             their = panel["paper_fedol"]
-            passes = str(curves.first_above(line["paper"], their) or "never") if their else ""
+            passes = str(records.first_above(line["paper"], their) or "never") if their else ""
             rows.append([f"{title(line['method'])}, paper", *curve, *[""] * (length - len(curve)), passes])
     level = "" if fedol else " FedOL: not run."
     theirs = f" FedOL's one round in the paper: {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else ""

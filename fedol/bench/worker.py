@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fedol.bench.progress import Progress
+from fedol.bench.plan import Progress
 from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec
 from fedol.errors import FedolError, InputError
-from fedol.models.trust import check_settings
+from fedol.models.registry import check_settings
 from fedol.text import clock, say, shown
 
 

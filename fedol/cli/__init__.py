@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. One file per command; heavy imports wait until a command runs."""
+"""The command line: parse, call, print. Heavy imports wait until a command runs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,15 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedol.cli import client, deploy, keys, task
-from fedol.cli.attack import attack
-from fedol.cli.audit import audit
+from fedol.cli import client
 from fedol.cli.bench import bench
-from fedol.cli.distill import distill
 from fedol.cli.doctor import doctor
-from fedol.cli.export import export
-from fedol.cli.inspect import inspect
+from fedol.cli.examine import attack, audit, inspect
 from fedol.cli.interrupts import left, patient
-from fedol.cli.partition import partition
-from fedol.cli.predict import predict
-from fedol.cli.report import report
-from fedol.cli.run import run
-from fedol.cli.serve import serve
+from fedol.cli.model import export, predict, report
+from fedol.cli.prepare import deploy, keys, tasks
+from fedol.cli.run import partition, run
+from fedol.cli.serve import distill, serve
 from fedol.errors import FedolError, cause
 from fedol.text import forgiving, shown
 
@@ -40,10 +35,10 @@ app = typer.Typer(
 for command in (run, report, partition, inspect, serve, distill, predict, export, attack, audit, doctor):
     app.command()(command)
 for group, commands in {
-    "task": task.app,
+    "task": tasks,
     "client": client.app,
-    "keys": keys.app,
-    "deploy": deploy.app,
+    "keys": keys,
+    "deploy": deploy,
     "bench": bench,
 }.items():
     app.add_typer(commands, name=group)

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fedol.cli.bench_run import page, run, show, tables
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Json, Quiet, TrustCode, with_settings
+from fedol.report.bench import page, run, show, tables
 from fedol.settings import RunSettings
 
 bench = typer.Typer(
@@ -168,12 +168,12 @@ def cost(
     """
     from fedol.bench.cells import identified
     from fedol.bench.cost import cost as compute
-    from fedol.bench.cost_sheet import cost_sheet
+    from fedol.bench.cost import cost_sheet
     from fedol.bench.store import BenchFolder
     from fedol.config import configure
     from fedol.data import load
     from fedol.federation.scenario import Scenario
-    from fedol.report.progress import LiveProgress
+    from fedol.report.live import LiveProgress
 
     folder = BenchFolder(out)
     with LiveProgress(quiet=as_json):
@@ -195,7 +195,7 @@ def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")],
 
     Example: fedol bench report bench
     """
-    from fedol.report.plain import plain
+    from fedol.report.terminal import plain
 
     tables(out, as_json=as_json)
     if not as_json:
@@ -210,8 +210,8 @@ def pack(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")]) -
     Example: fedol bench pack bench
     """
     from fedol.bench.store import PACKED, BenchFolder
-    from fedol.report.plain import plain
-    from fedol.report.progress import LiveProgress
+    from fedol.report.live import LiveProgress
+    from fedol.report.terminal import plain
 
     with LiveProgress():
         count = BenchFolder(out).pack()

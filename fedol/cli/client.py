@@ -48,9 +48,9 @@ def fit(
     from fedol.config import configure_client, recipe_of
     from fedol.federation.client import client_fit
     from fedol.federation.taskfolder import TaskFolder
-    from fedol.knowledge.guarantee import Guarantee
+    from fedol.knowledge.header import Guarantee
     from fedol.privacy.training import Budget
-    from fedol.report.progress import LiveProgress
+    from fedol.report.live import LiveProgress
     from fedol.text import say
 
     wanted = configure_client(config, settings)
@@ -103,8 +103,8 @@ def predict(
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.header import check_sender
     from fedol.privacy.release import parsed, released
-    from fedol.report.progress import LiveProgress
-    from fedol.report.tables import size
+    from fedol.report.live import LiveProgress
+    from fedol.report.terminal import size
     from fedol.text import say
 
     folder = TaskFolder.open(task)

@@ -1,4 +1,4 @@
-"""``fedol run``: a whole federation, simulated."""
+"""``fedol run``, a whole federation, simulated; ``fedol partition``, who would hold what."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rich.console import Console
 
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import OUTPUT, Config, Force, Json, Preset, Quiet, TrustCode, with_settings
-from fedol.settings import TRAINING, RunSettings
+from fedol.settings import TRAINING, Dealing, RunSettings
 
 if TYPE_CHECKING:
-    from fedol.federation.scheme import Engine
+    from fedol.federation.scenario import Engine
     from fedol.federation.simulation import RunResult
 
 
@@ -65,11 +65,9 @@ def run(
     from fedol.api import run as simulate
     from fedol.config import configure
     from fedol.progress import Several
-    from fedol.report.board import BoardLog
-    from fedol.report.plain import plain
-    from fedol.report.progress import LiveProgress
-    from fedol.report.server import suspicions
-    from fedol.report.tables import history_table, run_table
+    from fedol.report.live import LiveProgress
+    from fedol.report.loggers import BoardLog
+    from fedol.report.terminal import history_table, plain, run_table, suspicions
 
     wanted = configure(preset, config, settings, trust_code)
     folder = out or default_folder(wanted)
@@ -96,7 +94,7 @@ def run(
 
 def _engine(name: str, cpus: float, gpus: float) -> Engine:
     from fedol.errors import unknown
-    from fedol.federation.scheme import in_process
+    from fedol.federation.scenario import in_process
 
     if name == "process":
         return in_process
@@ -113,3 +111,37 @@ def _closing(result: RunResult) -> list[str]:
     took = f"Took {result.summary['seconds']:.0f} s{since} on {result.summary['provenance']['device']}."
     loads = " (fedol.load gives back the trained model)" if result.summary["server"] else ""
     return [took, f"Run folder: {result.out}{loads}.", f"Report: {result.out / 'report.html'}"]
+
+
+@with_settings(Dealing)
+def partition(
+    settings: dict[str, Any],
+    preset: Preset = None,
+    config: Config = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the client × class heat map into this file (png, svg, pdf).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show who would hold what: samples per client and a summary of their classes.
+
+    Example: fedol partition --dataset digits --partition dirichlet:0.1 --plot heat.png
+    """
+    import numpy as np
+
+    from fedol.config import configure
+    from fedol.federation.scenario import Scenario
+    from fedol.report.live import LiveProgress
+    from fedol.report.plots import partition_heat_map
+    from fedol.report.terminal import partition_table
+
+    wanted = configure(preset, config, settings, trust_code=True)  # which builds no model
+    with LiveProgress(quiet=as_json):
+        dealt = Scenario(wanted).describe()
+    classes, counts = dealt["classes"], np.array(dealt["samples_per_client_and_class"])
+    if plot:
+        partition_heat_map(counts, classes, f"{dealt['dataset']}, {wanted.partition}", plot)
+    if as_json:
+        print(json.dumps({key: dealt[key] for key in ("classes", "samples_per_client_and_class")}))
+    else:
+        Console().print(partition_table(counts, classes))

@@ -1,7 +1,8 @@
-"""``fedol serve``: wait for clients' files, then train."""
+"""``fedol serve`` waits for clients' files, ``fedol distill`` takes those that are there; then both train."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,33 @@ from rich.console import Console
 
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Force, Json, PublicImages, Quiet, TaskDir, Test, TrustCode, with_settings
+from fedol.data import Labelled
+from fedol.errors import InputError
+from fedol.federation.coordinator import Coordinator
+from fedol.progress import Several
+from fedol.report.live import LiveProgress
+from fedol.report.pages import Pages
+from fedol.report.terminal import plain, remarks, server_table
+from fedol.runs.folder import REPORT, SHARED
 from fedol.settings import ServerSettings
+
+
+def finish(coordinator: Coordinator, test: Labelled | None, quiet: bool, as_json: bool) -> dict[str, Any]:
+    """Train on what was collected, print the summary and return it."""
+    with LiveProgress(quiet=quiet or as_json) as progress:
+        summary = coordinator.run(Several(progress, Pages()), test)
+    if as_json:
+        print(json.dumps({"out": str(coordinator.out), **summary}, indent=1))
+    if as_json or quiet:
+        return summary
+    console = Console()
+    console.print(server_table(summary))
+    for line in remarks(summary):
+        console.print(plain(line))
+    console.print(plain(f"Run folder: {coordinator.out} (MODEL_CARD.md says what the model is)."))
+    console.print(plain(f"Report: {coordinator.out / REPORT}"), soft_wrap=True)
+    console.print(plain(f"To pass on, without single clients' answers: {coordinator.out / SHARED}"), soft_wrap=True)
+    return summary
 
 
 @with_settings(ServerSettings, names={"server_model": ("--server-model", "--model")})
@@ -38,12 +65,11 @@ def serve(
     Example: fedol serve task --inbox inbox --model resnet56 --quorum 8 --deadline 2h --out runs/federation
     """
     resumable(force)
-    from fedol.cli.finish import finish
     from fedol.config import configure_server
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.taskfolder import TaskFolder
     from fedol.federation.transports.folder import Inbox
-    from fedol.report.roster import RosterView
+    from fedol.report.live import RosterView
     from fedol.text import seconds
 
     wait = seconds(deadline) if deadline else None
@@ -53,4 +79,54 @@ def serve(
     images = coordinator.test_set(test) if test else None
     with RosterView(Console(stderr=True), folder.task, quorum, quiet or as_json, deadline=wait) as view:
         coordinator.watch(Inbox(inbox), quorum, wait, view.show)
+    finish(coordinator, images, quiet, as_json)
+
+
+@with_settings(ServerSettings, names={"server_model": ("--server-model", "--model")})
+def distill(
+    settings: dict[str, Any],
+    paths: Annotated[list[Path], typer.Argument(metavar="TASK FILES...", help="The task's folder, then the files.")],
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the model of this finished run; then the arguments are new files.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder; the same one again continues the run.")] = None,
+    force: Force = False,
+    config: Config = None,
+    public: PublicImages = None,
+    test: Test = None,
+    trust_code: TrustCode = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Train a server model from knowledge files, at once.
+
+    With --resume the server model of a finished run goes on learning, from all its clients and the new ones; settings
+    that are not given are that run's, and the result is a run of its own (by default RUN-resumed). A run with other
+    settings or a changed model or method of yours is not continued; --force makes it anew.
+
+    Examples: fedol distill task *.fedol --model resnet56 --out runs/one
+              fedol distill --resume runs/one late.fedol
+    """
+    resumable(force)
+    from fedol.config import configure_server, trusted
+    from fedol.federation.coordinator import Coordinator, check_there
+    from fedol.federation.resume import continued
+    from fedol.federation.taskfolder import TaskFolder
+
+    if resume is not None:
+        coordinator, files = continued(
+            resume, paths, out, trusted(config, settings, trust_code), public, trust_code, force
+        )
+    else:
+        folder, files = TaskFolder.open(paths[0]), paths[1:]
+        if not files:
+            raise InputError("There are no files to learn from; give them after the task's folder.")
+        if out is None:
+            raise InputError("Say where the run goes, for instance --out runs/one.")
+        if force:
+            check_there(files)  # before anything is removed
+        frozen = configure_server(folder.task.id, config, settings, trust_code)
+        coordinator = Coordinator(folder, frozen, out, public, force=force)
+    images = coordinator.test_set(test) if test else None
+    coordinator.collect(files)
     finish(coordinator, images, quiet, as_json)

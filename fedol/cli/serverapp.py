@@ -18,13 +18,13 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from rich.console import Console
 
-from fedol.cli.finish import finish
+from fedol.cli.serve import finish
 from fedol.config import configure_server
 from fedol.errors import InputError, unknown
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.flower.inbox import GridInbox
-from fedol.report.roster import RosterView
+from fedol.report.live import RosterView
 from fedol.settings import ServerSettings
 from fedol.text import forgiving, seconds
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from fedol.data.bundled import load_digits, load_fashion_mnist
 from fedol.data.cifar import load_cifar10, load_cifar100
-from fedol.data.dataset import Dataset, Labelled, fingerprint
-from fedol.data.digits import load_digits
-from fedol.data.fashion import load_fashion_mnist
-from fedol.data.folder import load_folder
+from fedol.data.dataset import Dataset, Labelled, Split, fingerprint, split
 from fedol.data.images import Images, Normalisation
-from fedol.data.npz import load_npz
+from fedol.data.own import load_folder, load_npz
 from fedol.data.partitions import PARTITIONS, Partition, Pool, partition, register
 from fedol.data.samples import Preprocessing, Samples
 from fedol.data.schemes import ClassesPerClient, Dirichlet, Iid, Sites
-from fedol.data.split import Split, split
 from fedol.errors import InputError, unknown
 
 __all__ = [

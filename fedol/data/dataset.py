@@ -1,4 +1,4 @@
-"""A dataset: samples, integer labels, class names, and a fingerprint of all three."""
+"""A dataset: samples, integer labels, class names, and a fingerprint of all three; and its parts in an experiment."""
 
 from __future__ import annotations
 
@@ -12,8 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from fedol.core.arrays import fingerprint as fingerprint
-from fedol.data.samples import Samples, samples
+from fedol.data.samples import Preprocessing, Samples, samples
 from fedol.errors import InputError, measures
+from fedol.seeding import numpy_generator
+
+
+def holdout(keys: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Mark one in five for testing (at least one of two or more): those whose key has the smallest SHA-256.
+
+    The same on every machine and with every library version, and unrelated to the order the samples come in.
+    """
+    rank = sorted(range(len(keys)), key=lambda i: hashlib.sha256(keys[i].encode("utf-8", "surrogateescape")).digest())
+    marked = np.zeros(len(keys), dtype=bool)
+    marked[rank[: max(len(keys) // 5, 1 if len(keys) > 1 else 0)]] = True
+    return marked
+
 
 Groups = npt.NDArray[np.int64] | npt.NDArray[np.str_]  # the site of each sample: a number or a name
 MOST_CLASSES = 65_536  # a larger label is a mistake (an id, a pixel), not a class
@@ -163,3 +176,60 @@ def _groups(values: npt.ArrayLike, count: int, where: str) -> Groups:
 
 def _brief(names: tuple[str, ...]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "none"
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """What clients, server and evaluation each see.
+
+    ``shared``         the public samples, which everyone holds, without labels
+    ``private``        the training samples to be dealt to the clients
+    ``test``           the dataset's own test set, untouched
+    ``public_labels``  diagnostics only (how good were the pseudo-labels?): never for training or selection
+    ``prepare``        fitted on the private samples only
+    """
+
+    shared: Samples
+    private: Labelled
+    test: Labelled
+    public_labels: npt.NDArray[np.int64]
+    classes: tuple[str, ...]
+    prepare: Preprocessing
+
+    @property
+    def public(self) -> npt.NDArray[Any]:
+        """The public samples as an array: of images, uint8 [N, channels, H, W]."""
+        return self.shared.array()
+
+
+def split(dataset: Dataset, public: int, seed: int, development: int = 0) -> Split:
+    """Draw ``public`` training samples uniformly (not stratified); the rest are private. Both keep their order.
+
+    ``development`` samples, drawn from those that would be private, take the place of the test set: what is tuned on
+    them has never seen it.
+    """
+    shared, held, private = (dataset.train.take(part) for part in parts(dataset, public, seed, development))
+    test = held if development else dataset.test
+    return Split(shared.samples, private, test, shared.y, dataset.classes, private.samples.fit())
+
+
+def parts(dataset: Dataset, public: int, seed: int, development: int = 0) -> list[npt.NDArray[np.int64]]:
+    """The positions of the public, the held out and the private samples among the training samples."""
+    total = len(dataset.train)
+    if not isinstance(public, int | np.integer) or not 1 <= public < total:
+        raise InputError(
+            f"The public set must have 1 to {total - 1:,} samples, fewer than the {total:,} "
+            f"training samples of {dataset.name}, not {public}; change --public."
+        )
+    least = int(min(dataset.train.y.min(), dataset.test.y.min()))
+    if dataset.unnamed and least:
+        raise InputError(
+            f"The labels of {dataset.name} begin with {least} and not with 0; subtract {least}, or give the classes "
+            "names other than their numbers."
+        )
+    order = numpy_generator(seed, "split").permutation(total)
+    if not 0 <= development < total - public:
+        raise InputError(
+            f"development must lie in 0..{total - public - 1:,}: {dataset.name} has {total - public:,} private samples."
+        )
+    return [np.sort(part) for part in np.split(order, [public, public + development])]

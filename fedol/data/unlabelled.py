@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedol.data.dataset import pixels
-from fedol.data.folder import SUFFIXES, image_files, image_shape, read_images
 from fedol.data.images import Images
+from fedol.data.own import SUFFIXES, image_files, image_shape, read_images
 from fedol.data.samples import Samples, samples
 from fedol.errors import InputError, cause
 from fedol.text import MOST, printable

@@ -12,7 +12,7 @@ from fedol.config import configure
 from fedol.errors import FedolError
 from fedol.federation.scenario import Scenario
 from fedol.files import intact, read_json
-from fedol.knowledge.guarantee import Guarantee
+from fedol.knowledge.header import Guarantee
 from fedol.model import load
 from fedol.privacy.audit import audit
 from fedol.progress import watched

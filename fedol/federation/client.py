@@ -20,7 +20,7 @@ from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy
 from fedol.seeding import derive
 from fedol.training import Job, OnEpoch, Recipe, fit, resolve_device
-from fedol.training.epochfile import EpochFile
+from fedol.training.snapshot import EpochFile
 
 
 def client_data(source: str, task: Task) -> tuple[Labelled, Labelled]:

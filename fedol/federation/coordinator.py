@@ -24,19 +24,18 @@ from fedol.data import Labelled
 from fedol.distillation import Learnt, learn
 from fedol.errors import FedolError, InputError
 from fedol.federation.roster import Roster
-from fedol.federation.summary import federation_summary
+from fedol.federation.summary import federation_summary, test_set
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.testset import test_set
-from fedol.federation.transports.transport import Transport
+from fedol.federation.transports import Transport
 from fedol.files import private_folder, write_atomically, write_json
 from fedol.knowledge import signing
 from fedol.knowledge.container import read_bounded
-from fedol.knowledge.uploads import knowledge_files
+from fedol.knowledge.upload import knowledge_files
 from fedol.methods import knowing
 from fedol.model import Architecture, load
 from fedol.progress import NOBODY, Observer
-from fedol.robust.screening import left_out
-from fedol.runs.account import account_for_labels, account_for_tests, diagnosed
+from fedol.robust.defence import left_out
+from fedol.runs.evaluation import account_for_labels, account_for_tests, diagnosed
 from fedol.runs.folder import CARD, REPORT, SHARED, RunFolder, read_summary
 from fedol.runs.provenance import provenance
 from fedol.runs.votes import Hearing

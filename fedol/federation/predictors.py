@@ -25,7 +25,7 @@ from fedol.core.arrays import SUM_TOLERANCE, Array
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge import Knowledge
-from fedol.knowledge.guarantee import Guarantee
+from fedol.knowledge.header import Guarantee
 from fedol.knowledge.task import Task
 from fedol.knowledge.upload import on_all_classes
 from fedol.model import ServerModel, load

@@ -12,7 +12,7 @@ from fedol.federation.coordinator import Coordinator
 from fedol.federation.taskfolder import TaskFolder
 from fedol.files import read_json
 from fedol.model import load
-from fedol.models.trust import check_settings
+from fedol.models.registry import check_settings
 
 
 def continued(

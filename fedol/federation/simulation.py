@@ -13,16 +13,21 @@ from fedol.config import RunConfig
 from fedol.data import Dataset
 from fedol.distillation import Learnt
 from fedol.errors import FedolError
-from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Engine, Scheme, in_process
+from fedol.federation.scenario import Engine, Scenario, Scheme, in_process
 from fedol.files import write_json
 from fedol.model import ServerModel
 from fedol.model import load as load_model
 from fedol.models import describe, parameter_count
 from fedol.progress import NOBODY, Observer
-from fedol.robust.screening import left_out
-from fedol.runs.account import account_for_labels, account_for_tests, diagnosed
-from fedol.runs.evaluation import accuracy, evaluate_clients, summary_statistics
+from fedol.robust.defence import left_out
+from fedol.runs.evaluation import (
+    account_for_labels,
+    account_for_tests,
+    accuracy,
+    diagnosed,
+    evaluate_clients,
+    summary_statistics,
+)
 from fedol.runs.folder import RunFolder, read_summary
 from fedol.runs.provenance import commit, provenance
 from fedol.runs.votes import Hearing

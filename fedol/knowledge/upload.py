@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from fedol.errors import InputError, cause
 from fedol.files import write_atomically
 from fedol.knowledge import codecs, signing
 from fedol.knowledge.container import Container, check_size, read_bounded
-from fedol.knowledge.guarantee import Guarantee
-from fedol.knowledge.header import Header, admit
+from fedol.knowledge.header import Guarantee, Header, admit
 from fedol.knowledge.task import NO_TASK, Task, TaskRef
+from fedol.progress import watched
 from fedol.text import MOST, check_name, printable
 
 # The logarithm of an exact zero is kept finite: e^-87 is zero for every purpose here.
@@ -152,3 +152,24 @@ def on_all_classes(probs: np.ndarray, known: Any, classes: Sequence[str]) -> np.
     full = np.zeros((len(probs), len(classes)), np.float32)
     full[:, columns] = probs
     return full
+
+
+class Uploads:
+    """Files as a method hears them, whenever it goes through them: each may be freed before the next is read."""
+
+    def __init__(self, paths: Sequence[Path], read: Callable[[Path, int], Iterator[Knowledge]]) -> None:
+        self._paths, self._read = paths, read
+
+    def __iter__(self) -> Iterator[Knowledge]:
+        return (client for _, client in self.numbered())
+
+    def numbered(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, Knowledge]]:
+        """Each with the position of its file; those that are left out are not read."""
+        wanted = [(k, path) for k, path in enumerate(self._paths) if k not in left_out]
+        for k, path in watched(wanted, "reading files"):
+            yield from ((k, client) for client in self._read(path, k))
+
+
+def knowledge_files(paths: Sequence[Path], task: Task) -> Uploads:
+    """Uploads that are knowledge files, each checked against the task as it is read."""
+    return Uploads(paths, lambda path, k: iter([Knowledge.load(path, task)]))

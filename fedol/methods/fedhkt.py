@@ -16,8 +16,8 @@ from torch import Tensor
 from fedol.core.arrays import exact
 from fedol.core.mixture import Mixture
 from fedol.knowledge import Knowledge
+from fedol.methods.fedol import mixture
 from fedol.methods.method import Method, method, register
-from fedol.methods.mixture import mixture
 from fedol.methods.teacher import Distillation, Teacher, once
 
 GROUPS = 5

@@ -23,7 +23,7 @@ from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_tensors, write_tensors
 from fedol.knowledge import Knowledge
 from fedol.knowledge.task import Task
-from fedol.knowledge.uploads import Uploads
+from fedol.knowledge.upload import Uploads
 from fedol.methods.method import method
 from fedol.methods.sides import Client, Lesson, Predictions, Site
 from fedol.methods.teacher import Distillation, Teacher, once, one_hot

@@ -12,7 +12,16 @@ from fedol.core.mixture import Mixture, with_labels
 from fedol.core.voting import Ballots, baseline_count, with_entropy
 from fedol.knowledge import Knowledge
 from fedol.methods.method import method
-from fedol.methods.teacher import Distillation, Targets
+from fedol.methods.teacher import Distillation, Targets, Teacher, once
+
+
+@method("mixture", "λ mixture", heeds=(), same_as="fedhkt-k")  # as FedHKT with every client its own group
+def mixture(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """t = Σ_k λ_k p_k with λ = softmax_k(−H(p_k)) (Eq. 12): FedOL with τ = 0 and one iteration."""
+    mixed = Mixture(settings.defence.floor)
+    for client in knowledge:
+        mixed.add(*with_entropy(client.log_probs))
+    return once(mixed.mean())
 
 
 @method("fedol", "FedOL", iterates=True, compared=("one-round", "equal-compute", "cost"), row=13)

@@ -1,4 +1,4 @@
-"""FedOL+: pooled soft targets, and pseudo-labels only as far as halves of the clients would agree on them."""
+"""FedOL+: class-balanced logit pooling (``fedol.core.pooling``) as a method, alone and with pseudo-labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,33 @@ from fedol.core.pooling import TINY, Pool
 from fedol.core.voting import PseudoLabels
 from fedol.knowledge import Knowledge
 from fedol.methods.method import method
-from fedol.methods.teacher import Distillation, Targets
+from fedol.methods.teacher import Distillation, Targets, Teacher, once
+
+
+@method("pooled", "Pooled logits", heeds=(), compared=("ensemble",))
+def pooled(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """The pool's target, its offsets b from the class prior estimated without labels."""
+    return once(gathered(knowledge).pooled().soft)
+
+
+@method("pooled-uniform", "Pooled logits, uniform prior", heeds=())
+def pooled_uniform(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """The same for a public set that is known to be balanced."""
+    return once(gathered(knowledge).uniform().soft)
+
+
+@method("pooled-free", "Pooled logits, no prior", heeds=())
+def pooled_free(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
+    """Standardised scores without offsets: no prior is assumed."""
+    return once(gathered(knowledge).prior_free().soft)
+
+
+def gathered(knowledge: Iterable[Knowledge]) -> Pool:
+    """Everyone, heard once."""
+    pool = Pool()
+    for client in knowledge:
+        pool.add(client.log_probs)
+    return pool
 
 
 @method("fedol+", "FedOL+", iterates=True, heeds=("tau",), row=16)  # it finds its own ρ

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from fedol.data.samples import Samples
 from fedol.errors import FedolError
 from fedol.knowledge import Knowledge, Task
-from fedol.knowledge.uploads import Uploads, knowledge_files
+from fedol.knowledge.upload import Uploads, knowledge_files
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
 from fedol.seeding import derive

@@ -1,18 +1,70 @@
-"""From a model spec (a name, ``module:callable``, ``file.py:callable``, a callable) to what builds it."""
+"""Models by name or your own: what a spec means, whether it may run code, and the network that it builds.
+
+A name with a colon (``my.py:Net``, ``package.module:Net``) is code: building the model imports and calls it. What
+somebody types on a command line or passes from Python is their own word and goes to ``create`` as it is. What a file
+says (the header of a model, a run's ``config.json``, a TOML or a benchmark's JSON) may be a stranger's, and comes here
+first.
+"""
 
 from __future__ import annotations
 
+import inspect
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
+import torch
 from torch import nn
 
 from fedol import codeprint
 from fedol.code import address, describe, imported
-from fedol.errors import InputError, unknown
-from fedol.models.resnet import bottleneck_resnet, wide_resnet22
-from fedol.models.small import cnn, cnn_large, mlp
+from fedol.errors import FedolError, InputError, cause, measures, unknown
+from fedol.models.nets import bottleneck_resnet, cnn, cnn_large, mlp, wide_resnet22
+from fedol.text import printable
+
+# In which a file can name code.
+SETTINGS = ["server_model", "client_models", "parameter_model"]
+SETTINGS += ["optimiser", "schedule", "server_optimiser", "server_schedule"]
+
+_BUILT: dict[str, Callable[..., nn.Module]] = {}  # by its address, what this process has built models of
+
+
+def remember(spec: ModelSpec, build: Callable[..., nn.Module]) -> None:
+    """Keep code that was just allowed to build a model: the files this process writes will name it."""
+    name = address(spec)
+    if is_code(name) and "<" not in name:  # several local classes may share one address
+        _BUILT[name] = build
+
+
+def trusted(name: str, where: str, trust_code: bool) -> ModelSpec:
+    """The model that a model file names: one of FedOL's, or code that this process has built models of before.
+
+    The latter is the very class of then: nothing is imported. Other code is refused, unless the caller vouches for it.
+    """
+    if name in _BUILT and not trust_code:
+        return _BUILT[name]
+    check(name, where, trust_code)
+    return name
+
+
+def check_settings(settings: Mapping[str, Any], where: str, trust_code: bool) -> None:
+    """Refuse settings from a file that name code, unless the caller vouches for it."""
+    for setting in SETTINGS:
+        models = settings.get(setting, [])
+        for name in models if isinstance(models, list | tuple) else str(models).split(","):
+            check(str(name), where, trust_code)
+
+
+def check(name: str, where: str, trust_code: bool) -> None:
+    """Refuse a name from a file that is code, unless the caller vouches for it."""
+    if is_code(name) and not trust_code:
+        raise FedolError(
+            f"{where} names the model '{printable(name, 100)}', which is code of whoever made it: if you trust them, "
+            "add --trust-code (in Python: trust_code=True), or give the model yourself (in Python: model=)."
+        )
+
 
 ModelSpec = str | type[nn.Module] | Callable[..., nn.Module]
 """What ``create`` accepts as a model."""
@@ -80,3 +132,81 @@ def find(spec: ModelSpec) -> Callable[..., nn.Module]:
             f"the nearest is 'resnet{9 * blocks + 2}'."
         )
     return partial(bottleneck_resnet, blocks)
+
+
+MOST_VALUES = 1 << 24  # of one sample: 4,096 x 4,096 in grey. A shape in a file could claim any number
+
+
+def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int = 16, seed: int = 0) -> nn.Module:
+    """A model for samples of ``shape``, of images (channels, height, width), in training mode on the CPU.
+
+    ``spec`` is a built-in name (see ``names``), ``package.module:callable``, ``path/to/file.py:callable``, or a
+    class or function. A callable is handed those of ``classes``, ``channels``, ``size`` (height, width; of samples with
+    channels alone, nothing), ``shape`` and ``width`` which its signature accepts. The model must map samples
+    [B, *shape] to logits [B, classes].
+    """
+    if classes < 1 or width < 1:
+        raise InputError(f"A model needs at least one class and a positive width, not {classes=} and {width=}.")
+    if not shape or min(shape) < 1:
+        raise InputError(f"A model's shape holds one or more positive numbers, not {tuple(shape)}.")
+    if len(shape) != 3 and isinstance(spec, str) and is_builtin(spec):
+        raise InputError(f"The model '{spec}' takes images of (channels, height, width), not {tuple(shape)}.")
+    if math.prod(shape) > MOST_VALUES:
+        raise InputError(f"Samples of {measures(shape)} are too large for a model here; make them smaller.")
+    build, name = find(spec), describe(spec)
+    remember(spec, build)
+    channels, *size = shape
+    offer = {"classes": classes, "channels": channels, "size": tuple(size), "shape": tuple(shape), "width": width}
+    with torch.random.fork_rng(devices=[]):
+        # Not torch.manual_seed, which draws the same weights but also reseeds every GPU's global generator.
+        torch.default_generator.manual_seed(seed)
+        try:
+            module = build(**_accepted(build, offer))
+        except InputError:
+            raise
+        except Exception as error:  # other people's code
+            raise InputError(
+                f"The model '{name}' cannot be created from {', '.join(offer)}: {cause(error)}."
+            ) from error
+        if not isinstance(module, nn.Module):
+            raise InputError(f"The model '{name}' must create a torch.nn.Module, not a {type(module).__name__}.")
+        _probe(module, name, shape, classes)
+    if not parameter_count(module):  # lazy layers have some only since the probe
+        raise InputError(f"The model '{name}' has no trainable parameters, so it cannot learn; add or unfreeze some.")
+    return module
+
+
+def parameter_count(module: nn.Module) -> int:
+    """The number of trainable parameters."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def _accepted(build: Callable[..., nn.Module], offer: dict[str, object]) -> dict[str, object]:
+    """Those keywords of the offer which the callable's signature takes."""
+    parameters = inspect.signature(build).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return offer
+    by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    return {key: value for key, value in offer.items() if key in by_name}
+
+
+@torch.no_grad()
+def _probe(module: nn.Module, name: str, shape: tuple[int, ...], classes: int) -> None:
+    """Two blank samples must give two rows of logits; in eval mode, so that no running statistic moves."""
+    device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
+    if device.type == "meta":  # where nothing is computed
+        return
+    blank = torch.zeros(2, *shape, dtype=torch.float32, device=device)
+    module.eval()
+    try:
+        logits = module(blank)
+    except Exception as error:  # other people's code
+        raise InputError(
+            f"The model '{name}' fails on samples of shape {list(blank.shape)}: {cause(error)}."
+        ) from error
+    module.train()
+    got = list(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+    if got != [2, classes]:
+        raise InputError(
+            f"The model '{name}' maps samples of shape {list(blank.shape)} to {got}; it must give {[2, classes]}."
+        )

@@ -20,7 +20,7 @@ import torch
 
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
-from fedol.knowledge.guarantee import PUBLIC_LABEL, Guarantee
+from fedol.knowledge.header import PUBLIC_LABEL, Guarantee
 
 # Beyond that a wrong answer is so rare that the random numbers' last bit decides it, and ε would not hold.
 MOST = {"noise": 100.0, "response": 20.0}

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from fedol.errors import FedolError, InputError, cause
-from fedol.knowledge.guarantee import TRAINING_EXAMPLE, Guarantee
+from fedol.knowledge.header import TRAINING_EXAMPLE, Guarantee
 from fedol.privacy.converted import check
 from fedol.training import Epoch, Job, OnEpoch
 from fedol.training.cpu import threads

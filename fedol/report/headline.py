@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fedol.report.tables import count, percent, size
-from fedol.robust.screening import left_out
+from fedol.report.terminal import count, percent, size
+from fedol.robust.defence import left_out
 
 Figure = tuple[str, str, str]  # what, how much, a remark
 

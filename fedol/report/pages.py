@@ -15,7 +15,7 @@ from fedol.errors import FedolError
 from fedol.files import intact, write_atomically
 from fedol.progress import Observer
 from fedol.report.modelcard import model_card
-from fedol.report.tables import percent, size
+from fedol.report.terminal import percent, size
 from fedol.runs.folder import CARD, REPORT, SHARED, read_summary
 from fedol.text import check_name, shown
 
@@ -38,7 +38,7 @@ class Pages(Observer):
 def write_report(folder: Path) -> Path:
     """Make the report of a run or a benchmark (again), the coordinator's; a pure function of its folder."""
     if any((folder / name).is_dir() for name in ("cells", "cost")) or (folder / "cells.jsonl").is_file():
-        from fedol.report.bench_view import bench_view as view
+        from fedol.report.bench_pages import bench_view as view
 
         template = "bench.html"
     elif (folder / "summary.json").exists():

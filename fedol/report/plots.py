@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedol.errors import FedolError, MissingExtra
-from fedol.report.tables import count
+from fedol.report.terminal import count
 from fedol.text import shown
 
 LABEL = 40  # characters of which two fit side by side below a panel

@@ -2,21 +2,131 @@
 
 An attack gets the honest predictions of the clients that the attacker controls, what it knows of the others (at worst
 everything), and a generator; it gives what its clients send instead. All probabilities, float32 [N, C] per client.
+
+Adaptive attackers know the screening and everyone's predictions. On an image it lies about, a client exchanges its
+class and the lie and keeps its entropy. A client that does not pass even with the truth lies everywhere: it has nothing
+to lose.
+
+Specialists claim to know a few classes, are right on these, and put every other image into one of them, too. They agree
+with everyone wherever two clients could agree, and so it takes what they claim beyond that to find them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedol.errors import unknown
-from fedol.robust.adaptive import adaptive, parrot, shuffled
-from fedol.robust.specialists import modest, specialist3, specialist10
+from fedol.core.mixture import Mixture
+from fedol.errors import InputError, unknown
+from fedol.knowledge import Knowledge
+from fedol.progress import watched
+from fedol.robust.agreement import Opinions
+from fedol.robust.trust import judge
 from fedol.seeding import numpy_generator
+
+Sender = Callable[[int], list[Tensor]]  # what the attackers send when they lie about so many images
+
+
+def adaptive(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """One lie for all, unrelated to the truth, on the same images: permuted classes of what the others say."""
+    crowd = torch.stack(others or own).mean(0)
+    lie = torch.from_numpy(shuffled(rng, crowd.shape[1]))[crowd.argmax(1)]
+    return _passing(own, others, lie, torch.from_numpy(rng.permutation(len(crowd))))
+
+
+def parrot(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """The second guess of the others' mixture: where classes are rare, what another honest client says, if wrongly."""
+    lie = guesses(others or own)[:, 1]
+    return _passing(own, others, lie, torch.from_numpy(rng.permutation(len(lie))))
+
+
+def guesses(clients: Sequence[Tensor]) -> Tensor:
+    """The classes of the clients' λ mixture from the most to the least probable, [N, C]."""
+    mixture = Mixture()
+    for probs in clients:
+        mixture.add(probs)
+    return mixture.mean().argsort(1, descending=True)
+
+
+def exchanged(p: Tensor, images: Tensor, lie: Tensor) -> Tensor:
+    """The predictions with the most probable class and the lie exchanged on these images."""
+    result, top = p.clone(), p[images].argmax(1)
+    result[images, top], result[images, lie[images]] = p[images, lie[images]], p[images, top]
+    return result
+
+
+def most_lies(send: Sender, passes: Callable[[list[Tensor]], bool], images: int) -> int:
+    """The number of images, found by bisection, up to which the lies pass; 0 where not even one does."""
+    low, high = 0, images
+    while low < high:
+        count = (low + high + 1) // 2
+        low, high = (count, high) if passes(send(count)) else (low, count - 1)
+    return low
+
+
+def shuffled(rng: np.random.Generator, classes: int) -> np.ndarray:
+    """A permutation of the classes that leaves none where it was."""
+    cycle = rng.permutation(classes)
+    order = np.empty(classes, dtype=np.int64)
+    order[cycle] = np.roll(cycle, 1)
+    return order
+
+
+def _passing(own: list[Tensor], others: list[Tensor], lie: Tensor, order: Tensor) -> list[Tensor]:
+    def sent(count: int) -> list[Tensor]:
+        return [exchanged(p, order[:count], lie) for p in own]
+
+    def passes(lies: list[Tensor]) -> bool:
+        return all(k >= len(own) for k in judge(Opinions.of([*lies, *others])).excluded)
+
+    return sent(most_lies(sent, passes, len(order)) if passes(sent(0)) else len(order))
+
+
+DOUBT = 0.01  # at most, of a client's mass: the least where it is likeliest right
+STEPS = 100  # from no certainty to all of it
+
+
+def specialist3(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """Right on three classes, the same for all, and nearly certain that every other image is one of these, too."""
+    return _specialists(own, others, rng, 3)
+
+
+def specialist10(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """The same with ten classes, or half of them where that is less."""
+    return _specialists(own, others, rng, 10)
+
+
+def modest(own: list[Tensor], others: list[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """The same, as sure as the screening lets pass; nearly certain where it lets none pass."""
+    certain = _specialists(own, others, rng, 10)
+
+    def sent(step: int) -> list[Tensor]:
+        return [torch.lerp(torch.full_like(p, 1 / p.shape[1]), p, step / STEPS) for p in certain]
+
+    def passes(lies: list[Tensor]) -> bool:
+        return all(k >= len(own) for k in judge(Opinions.of([*lies, *others])).excluded)
+
+    return sent(most_lies(sent, passes, STEPS) or STEPS)
+
+
+def _specialists(own: list[Tensor], others: list[Tensor], rng: np.random.Generator, claimed: int) -> list[Tensor]:
+    """Of so many classes, at most half, the one that a client and the crowd hold likeliest."""
+    crowd = torch.stack([*own, *others]).mean(0)
+    classes = crowd.shape[1]
+    known = torch.from_numpy(rng.permutation(classes)[: min(claimed, max(1, classes // 2))])
+    sent = []
+    for p in own:
+        chance, best = ((p + crowd) / 2)[:, known].max(1)
+        doubt = (DOUBT * (1 - chance))[:, None]
+        sent.append((1 - doubt) * F.one_hot(known[best], classes).float() + doubt / classes)
+    return sent
+
 
 Attack = Callable[[list[Tensor], list[Tensor], np.random.Generator], list[Tensor]]
 LOUD = 20.0  # scale of logits that leave no doubt
@@ -97,3 +207,23 @@ def _certain(labels: Tensor, classes: int) -> Tensor:
 
 def _normal(rng: np.random.Generator, like: Tensor) -> Tensor:
     return torch.from_numpy(rng.standard_normal(tuple(like.shape), dtype=np.float32))
+
+
+def attack_files(files: Sequence[Path], name: str, out: Path, others: Sequence[Path] = (), seed: int = 0) -> list[Path]:
+    """Write what the clients of ``files`` would send under an attack; same names, tasks and codecs, no signature."""
+    names = [path.name for path in files]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"Two of the files are named {twice[0]}, and so would be their copies; rename one of them.")
+    own = [Knowledge.read(path) for path in watched(files, "reading files")]
+    known = [Knowledge.read(path)[0].probabilities() for path in watched(others, "reading files")]
+    shapes = {tuple(p.shape) for p in [*(knowledge.log_probs for knowledge, _ in own), *known]}
+    if len(shapes) > 1:
+        raise InputError(f"The files are of different tasks: they hold predictions of the shapes {sorted(shapes)}.")
+    sent = attacked(name, [knowledge.probabilities() for knowledge, _ in own], known, seed)
+    written = []
+    lies = list(zip(files, own, sent, strict=True))
+    for path, (knowledge, header), probs in watched(lies, "writing files"):
+        lie = replace(knowledge, log_probs=probs.clamp_min(torch.finfo(torch.float32).tiny).log())
+        lie.save(out / path.name, header.codec)
+        written.append(out / path.name)
+    return written

@@ -1,11 +1,16 @@
-"""Which defences are on. They compose; none of them sees a label, and without all of them the method is the paper's."""
+"""Which defences are on, and screening: which clients' knowledge a server listens to. None of them sees a label."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from fedol.errors import InputError, unknown
+from fedol.knowledge import Knowledge
+from fedol.robust.agreement import Opinions
+from fedol.robust.trust import THRESHOLD, Verdict, judge
 from fedol.settings import DEFENDED
 from fedol.settings import NONE as NONE
 
@@ -67,3 +72,54 @@ class Defence:
             FLOOR if "floor" in names else 0.0,
             "runoff" in names,
         )
+
+
+@dataclass(frozen=True)
+class Screening:
+    """The clients in their order, and the verdict on them."""
+
+    clients: tuple[str, ...]
+    verdict: Verdict
+
+    @property
+    def kept(self) -> list[int]:
+        """Positions of the clients that take part."""
+        return [k for k in range(len(self.clients)) if k not in self.verdict.excluded]
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """One entry per client: whether it is left out, or for a person to look at, its trust, and the evidence."""
+        return [
+            {
+                "client": name,
+                "left_out": k in self.verdict.excluded,
+                # Too few clients to leave one out, or too many left out already: then a person has to look.
+                "suspicious": k in self.verdict.excluded or evidence.unsettled or evidence.trust < THRESHOLD,
+                "trust": _number(evidence.trust),
+                "why": evidence.sentence(self.clients),
+                "evidence": {key: _number(value) for key, value in asdict(evidence).items()},
+            }
+            for k, (name, evidence) in enumerate(zip(self.clients, self.verdict.evidence, strict=True))
+        ]
+
+
+def screen(knowledge: Iterable[Knowledge]) -> Screening:
+    """Judge all clients in one pass over their knowledge; a client's predictions may be freed before the next."""
+    names: list[str] = []
+
+    def heard() -> Iterable[Any]:
+        for client in knowledge:
+            names.append(client.client)
+            yield client.probabilities()
+
+    verdict = judge(Opinions.of(heard()))
+    return Screening(tuple(names), verdict)
+
+
+def _number(value: Any) -> Any:
+    """JSON has no NaN; where there was nobody to compare with, there is no number."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def left_out(screening: Iterable[dict[str, Any]]) -> set[str]:
+    """The clients that a screening, as it is kept (``as_json``), left out."""
+    return {entry["client"] for entry in screening if entry["left_out"]}

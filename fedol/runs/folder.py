@@ -12,7 +12,7 @@
     model.safetensors           the final server model
     metrics.jsonl               one line per finished stage
     evaluation.json, evidence.json, public.png
-                                what the report shows beside the summary (``fedol.runs.account``)
+                                what the report shows beside the summary (``fedol.runs.evaluation``)
     summary.json                the result
     report.html                 the result to look at; made of the files above by ``fedol report``
     report-share.html           the same without what single clients sent, where there are strangers to pass it on to
@@ -39,7 +39,7 @@ from fedol.model import ServerModel, load
 from fedol.models import ModelSpec
 from fedol.runs.locks import Held, Taken, hold
 from fedol.training import Snapshot
-from fedol.training.epochfile import EpochFile
+from fedol.training.snapshot import EpochFile
 
 SCHEMA = 1
 # What is to be looked at: the coordinator's page, and what may be passed on.

@@ -9,15 +9,28 @@ from contextlib import contextmanager, nullcontext
 from threading import Event
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedol.seeding import derive
-from fedol.training.average import Average
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
-from fedol.training.loss import batch_loss
 from fedol.training.optimisers import optimiser_of
 from fedol.training.share import Whole
-from fedol.training.snapshot import Snapshot
+from fedol.training.snapshot import Average, Snapshot
+
+
+def batch_loss(logits: Tensor, targets: Tensor, index: Tensor, patch: Tensor | None, places: int) -> Tensor:
+    """The mean cross-entropy of the images ``index``; with ``patch`` (``Images.patches``), cutmix's.
+
+    Cross-entropy is linear in its target, so an image that is a share a of another, whose target is t′, costs
+    (1 − a)·CE(t) + a·CE(t′): that holds for classes as for soft targets, and no mixed target is ever made.
+    """
+    if patch is None:
+        return F.cross_entropy(logits, targets[index])
+    own, others = (F.cross_entropy(logits, targets[rows], reduction="none") for rows in (index, patch[:, 0]))
+    share = (patch[:, 2] - patch[:, 1]) * (patch[:, 4] - patch[:, 3]) / places
+    return (own + share * (others - own)).mean()
+
 
 PATH = "plain loop"
 WHOLE = Whole()

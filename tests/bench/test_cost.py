@@ -9,8 +9,7 @@ from small_bench import ONE_ROUND, SMOKE, TINY, results, rewritten, run
 
 from fedol.bench import plan as work
 from fedol.bench.cells import Cell
-from fedol.bench.cost import cost, explanation, printed
-from fedol.bench.cost_sheet import cost_sheet
+from fedol.bench.cost import cost, cost_sheet, explanation, printed
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
 from fedol.federation.scenario import Scenario

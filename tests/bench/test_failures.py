@@ -7,7 +7,7 @@ import pytest
 from small_bench import SMOKE, TINY, Silent, results, run
 
 from fedol.bench import one_round
-from fedol.bench.progress import OutOfTime
+from fedol.bench.plan import OutOfTime
 from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec
 from fedol.data import load, split

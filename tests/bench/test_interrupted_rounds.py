@@ -13,8 +13,7 @@ from fedol.bench import rounds as rounds_module
 from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
-from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Lesson
+from fedol.federation.scenario import Lesson, Scenario
 from fedol.files import write_json
 from fedol.methods import METHODS, find
 

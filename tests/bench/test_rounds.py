@@ -11,12 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from fedol.bench import rounds
-from fedol.bench.progress import Progress
+from fedol.bench.plan import Progress
 from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
-from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Scheme
+from fedol.federation.scenario import Scenario, Scheme
 from fedol.methods import Lesson, Method
 from fedol.methods.fedavg import Weights
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 from small_bench import SMOKE, TINY, Silent, run
 
-from fedol.bench.progress import OutOfTime
+from fedol.bench.plan import OutOfTime
 from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder

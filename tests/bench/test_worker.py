@@ -61,6 +61,6 @@ def test_the_worker_needs_neither_typer_nor_rich_nor_scikit_learn(tmp_path):
     code = (
         "import sys\n"
         "for name in ('typer', 'rich', 'sklearn', 'scipy', 'matplotlib'): sys.modules[name] = None\n"
-        "import fedol.bench.worker, fedol.report.bench_tables, fedol.bench.cost\n"
+        "import fedol.bench.worker, fedol.report.bench_pages, fedol.bench.cost\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

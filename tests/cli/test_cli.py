@@ -93,7 +93,7 @@ def test_the_table_of_the_quick_job_fits_80_columns(tmp_path: Path) -> None:
     from rich.console import Console
 
     from fedol import methods
-    from fedol.report.tables import history_table, run_table
+    from fedol.report.terminal import history_table, run_table
 
     client = {"model": "resnet22-wide", "parameters": 17_121_444, "samples": 45_000, "classes": 100, "accuracy": 1.0}
     summary = {

@@ -15,7 +15,7 @@ from commands import exit_code
 
 from fedol.federation.roster import Arrival, Roster
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.transports.nodes import Nodes
+from fedol.federation.transports import Nodes
 from fedol.files import write_json
 from fedol.knowledge.task import Task
 

@@ -16,11 +16,11 @@ from fedol import Knowledge, Task
 from fedol.data import Normalisation
 from fedol.federation.roster import Roster
 from fedol.federation.taskfolder import TaskFolder
-from fedol.knowledge.guarantee import Guarantee
+from fedol.knowledge.header import Guarantee
 from fedol.knowledge.task import TaskRef
 from fedol.model import Architecture, ServerModel
 from fedol.models import create
-from fedol.report.roster import RosterView
+from fedol.report.live import RosterView
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 1, 8, 8), dtype=np.uint8)
 

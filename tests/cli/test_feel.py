@@ -24,7 +24,7 @@ from packaging.version import Version
 
 import fedol
 from fedol.cli import app
-from fedol.report.board import BoardLog
+from fedol.report.loggers import BoardLog
 
 TINY = ["--clients=2", "--partition=iid", "--public=60", "--client-models=mlp", "--server-model=mlp", "--width=4"]
 SHORT = [*TINY, "--epochs=1", "--iterations=1", "--device=cpu"]
@@ -120,7 +120,7 @@ def test_what_the_system_refuses_is_one_sentence(
     def refused() -> None:
         raise error
 
-    monkeypatch.setattr("fedol.cli.diagnosis.diagnose", refused)
+    monkeypatch.setattr("fedol.cli.doctor.diagnose", refused)
     told = in_process(["doctor"], capsys)
     assert told == (2, f"Error: {sentence}; {AGAIN}\n")
 

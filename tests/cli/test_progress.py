@@ -17,8 +17,7 @@ from rich.console import Console
 from fedol import Task
 from fedol.federation.roster import Roster
 from fedol.progress import watched, watching
-from fedol.report.progress import Lines, LiveProgress
-from fedol.report.roster import RosterView
+from fedol.report.live import Lines, LiveProgress, RosterView
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +80,7 @@ def test_long_loops_are_in_view(
     command: str, place: Path, seen: set[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(place)
-    monkeypatch.setattr("fedol.report.progress.EVERY", float("inf"))  # however slow this machine is
+    monkeypatch.setattr("fedol.report.live.EVERY", float("inf"))  # however slow this machine is
     code = exit_code(*command.split())
     assert not code, capsys.readouterr().err
     assert LOOPS[command] <= seen
@@ -101,7 +100,7 @@ def test_a_bar_moves_and_tells_the_time_left() -> None:
 
 def test_a_job_that_begins_late_or_is_resumed_shows_its_own_images_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, out = iter([50.0, 51.0, 52.0]), io.StringIO()
-    monkeypatch.setattr("fedol.report.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("fedol.report.live.time", SimpleNamespace(monotonic=lambda: next(clock)))
     job = SimpleNamespace(name="server 2/2", recipe=SimpleNamespace(epochs=50))
     with LiveProgress(Console(file=out, force_terminal=True, width=120)) as progress:
         progress.stage("server", 100)
@@ -113,7 +112,7 @@ def test_a_job_that_begins_late_or_is_resumed_shows_its_own_images_per_second(mo
 
 def test_a_log_has_a_line_every_fifteen_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now, out = 0.0, io.StringIO()
-    monkeypatch.setattr("fedol.report.progress.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("fedol.report.live.time", SimpleNamespace(monotonic=lambda: now))
     job = SimpleNamespace(name="client 0", recipe=SimpleNamespace(epochs=500))
     with LiveProgress(Console(file=out)) as progress:
         progress.stage("clients", 1000)
@@ -130,7 +129,7 @@ def test_a_log_has_a_line_every_fifteen_seconds(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_line_never_tells_of_time_before_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedol.report.progress.EVERY", 0.0)
+    monkeypatch.setattr("fedol.report.live.EVERY", 0.0)
     out = io.StringIO()
     lines = Lines(Console(file=out), "downloading", 3)
     lines.tell(4)
@@ -138,7 +137,7 @@ def test_a_line_never_tells_of_time_before_now(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_training_without_a_stage_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedol.report.progress.EVERY", 0.0)
+    monkeypatch.setattr("fedol.report.live.EVERY", 0.0)
     out = io.StringIO()
     job = SimpleNamespace(name="shadow 0", recipe=SimpleNamespace(epochs=5))
     with LiveProgress(Console(file=out)) as progress:  # as in an audit
@@ -147,7 +146,7 @@ def test_training_without_a_stage_is_told_too(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_quiet_log_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedol.report.progress.EVERY", 0.0)
+    monkeypatch.setattr("fedol.report.live.EVERY", 0.0)
     for quiet in (False, True):
         out = io.StringIO()
         with LiveProgress(Console(file=out), quiet=quiet):

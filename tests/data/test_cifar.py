@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from fedol.data import cifar, load
-from fedol.data.arrays import load_arrays
-from fedol.data.cifar import CIFAR10, CIFAR100, Source, load_source
+from fedol.data.cifar import CIFAR10, CIFAR100, Source, load_arrays, load_source
 from fedol.errors import InputError
 
 RNG = np.random.default_rng(0)

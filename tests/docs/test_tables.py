@@ -12,7 +12,7 @@ import pytest
 from fedol.bench.summary import label
 from fedol.errors import FedolError
 from fedol.files import write_json
-from fedol.report.bench_tables import collect, sheets
+from fedol.report.bench_pages import collect, sheets
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/cells.jsonl"))

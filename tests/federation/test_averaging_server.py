@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from fedol.config import configure
-from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Scheme
+from fedol.federation.scenario import Scenario, Scheme
 from fedol.model import ServerModel
 from fedol.training import drive
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from real_deployment import free_ports, listens, tool, until, whole_nginx
 
-from fedol.federation.deploy.folder import behind_proxy, new_deployment
+from fedol.federation.deploy import behind_proxy, new_deployment
 
 pytest.importorskip("cryptography", reason="certificates need the package cryptography")
 not_on_windows = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither these scripts nor modes")

@@ -19,7 +19,7 @@ from fedol.data import load, split
 from fedol.errors import FedolError, InputError
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.transports.flower.node import Node
+from fedol.federation.transports.flower.client import Node
 
 pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[flower]'")
 
@@ -28,7 +28,7 @@ from local_grid import LocalGrid
 
 from fedol.cli.serverapp import federate
 from fedol.federation.transports.flower.client import answer, app
-from fedol.federation.transports.flower.exchange import pack
+from fedol.federation.transports.flower.inbox import pack
 
 TINY = {"server-model": "mlp", "iterations": 2, "epochs": 3, "batch-size": 16, "device": "cpu"}
 
@@ -206,7 +206,7 @@ def data(federation: Federation, tmp_path: Path) -> Path:
 def test_trained_once_then_answered_from_disk(
     federation: Federation, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import fedol.federation.transports.flower.node as module
+    import fedol.federation.transports.flower.client as module
 
     trained = []
     fit = module.client_fit
@@ -239,7 +239,7 @@ def test_models_of_other_kinds(
     base = {"task": str(federation.task_dir), "cache": str(tmp_path / "cache"), "device": "cpu"}
     for name, spec in (("joblib", str(tmp_path / "model.joblib")), ("python", f"{tmp_path / 'mine.py'}:load")):
         assert "knowledge" in answer(question, {**base, "client": name, "model": spec})
-    names = {**base, "client": "ours", "data": str(data), "model": "fedol.models.small:mlp", "epochs": 1}
+    names = {**base, "client": "ours", "data": str(data), "model": "fedol.models.nets:mlp", "epochs": 1}
     assert "knowledge" in answer(question, names)
     (tmp_path / "source.py").write_text(
         f"import numpy\ndef images():\n    with numpy.load({str(data)!r}) as f:\n"

@@ -19,7 +19,7 @@ pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[
 from real_deployment import PATIENCE, Deployment, listens, tool, until
 
 import fedol
-from fedol.federation.deploy.folder import new_deployment
+from fedol.federation.deploy import new_deployment
 from fedol.federation.taskfolder import TaskFolder
 
 

@@ -11,8 +11,7 @@ from fedol import methods
 from fedol.config import configure
 from fedol.distillation import serve
 from fedol.errors import FedolError, InputError
-from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Scheme
+from fedol.federation.scenario import Scenario, Scheme
 from fedol.methods.fedavg import Weights
 from fedol.methods.fedkt import Students
 from fedol.methods.sides import Lesson, Predictions, guarded

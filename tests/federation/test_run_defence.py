@@ -48,7 +48,7 @@ def test_a_run_screens_where_it_is_asked_to(tmp_path: Path, capsys: Any) -> None
 
 def test_a_liar_s_file_is_left_out_of_a_run(tmp_path: Path) -> None:
     """The server is trained again with one upload replaced by a lie; the summary and the report name it."""
-    from fedol.robust.files import attack_files
+    from fedol.robust.attacks import attack_files
 
     settings = {**QUICK, "partition": "iid", "defence": "trust", "out": tmp_path / "run"}
     fedol.run(**settings)

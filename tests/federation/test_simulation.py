@@ -13,8 +13,8 @@ from torch import nn
 
 import fedol
 from fedol.data import Dataset, Labelled, load, split
+from fedol.data.dataset import Split
 from fedol.data.samples import samples
-from fedol.data.split import Split
 from fedol.errors import FedolError
 from fedol.federation.simulation import RunResult
 from fedol.knowledge import Knowledge

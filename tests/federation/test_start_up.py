@@ -17,7 +17,7 @@ from small_federation import SMALL, Federation
 
 from fedol import Knowledge
 from fedol.federation.taskfolder import TaskFolder
-from fedol.knowledge.guarantee import Guarantee
+from fedol.knowledge.header import Guarantee
 
 # Ctrl-C at the moment when a module is looked for; C code that imports it may clear the KeyboardInterrupt.
 PRESSED = """

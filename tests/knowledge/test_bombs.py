@@ -28,7 +28,7 @@ ALLOWED = 400 << 20  # bytes of memory beyond what a command takes anyway
 PROGRAM = """
 import resource, sys
 from fedol.cli import main
-import fedol.federation.client, fedol.knowledge.inspection, fedol.report.inspection, torch, numpy
+import fedol.federation.client, fedol.knowledge.inspection, fedol.report.terminal, torch, numpy
 with open("/proc/self/statm") as file:
     now = int(file.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (now + int(sys.argv[1]),) * 2)

@@ -6,8 +6,7 @@ import torch
 from fedol.config import configure
 from fedol.data import Images, Normalisation
 from fedol.errors import FedolError, InputError
-from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Scheme
+from fedol.federation.scenario import Scenario, Scheme
 from fedol.files import write_tensors
 from fedol.knowledge import Knowledge
 from fedol.knowledge.task import Task

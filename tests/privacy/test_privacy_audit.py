@@ -13,8 +13,7 @@ from commands import exit_code
 import fedol
 from fedol.errors import InputError
 from fedol.federation.audit import run_audit, words
-from fedol.privacy.audit import audit
-from fedol.privacy.membership import Leakage, confidence, likelihood_ratio
+from fedol.privacy.audit import Leakage, audit, confidence, likelihood_ratio
 from fedol.training import Recipe
 
 

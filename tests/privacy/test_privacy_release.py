@@ -9,7 +9,7 @@ import torch
 
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
-from fedol.knowledge.guarantee import TRAINING_EXAMPLE, Guarantee
+from fedol.knowledge.header import TRAINING_EXAMPLE, Guarantee
 from fedol.privacy.release import released
 
 KNOWN = Knowledge.from_probabilities(np.random.default_rng(0).dirichlet(np.ones(5), 4000))

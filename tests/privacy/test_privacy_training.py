@@ -15,7 +15,7 @@ from fedol.data import load
 from fedol.errors import InputError
 from fedol.federation.client import client_fit
 from fedol.federation.predictors import predict_knowledge
-from fedol.knowledge.guarantee import Guarantee
+from fedol.knowledge.header import Guarantee
 from fedol.knowledge.task import Task
 from fedol.training import Recipe
 

@@ -20,7 +20,7 @@ from fedol.knowledge import Knowledge
 from fedol.report import charts
 from fedol.report.headline import duration, headline
 from fedol.report.pages import write_report
-from fedol.report.suspicion import suspicions
+from fedol.report.run_view import suspicions
 from fedol.runs.evaluation import calibration, examine
 from fedol.runs.png import contact_sheet, encode
 from fedol.runs.votes import FEWEST, IMAGES, PAIRS, choose

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from fedol.robust import consensus
-from fedol.robust.agreement import LEAST, Opinions, agreement
+from fedol.robust.agreement import HEARSAY, LEAST, STRAY, Opinions, agreement, backing
 from fedol.robust.attacks import attacked
-from fedol.robust.consensus import HEARSAY, STRAY, backing
 from fedol.robust.trust import judge
 from fedol.seeding import numpy_generator
 

@@ -14,8 +14,7 @@ import fedol
 from fedol.cli import main
 from fedol.federation.scenario import Scenario
 from fedol.federation.taskfolder import TaskFolder
-from fedol.robust.defence import DEFAULT
-from fedol.robust.screening import screen
+from fedol.robust.defence import DEFAULT, screen
 from fedol.runs.folder import RunFolder
 
 HOSTILE = (1, 4, 7)
@@ -121,7 +120,7 @@ def test_the_report_names_them_and_the_paper_s_method_hears_them(
 
 def test_an_attack_does_not_overwrite_files(federation: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from fedol.errors import InputError
-    from fedol.robust.files import attack_files
+    from fedol.robust.attacks import attack_files
 
     with pytest.raises(InputError, match="no knowledge file"):
         attack_files([federation / "test.npz"], "constant", federation / "lies")

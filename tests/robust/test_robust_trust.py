@@ -9,12 +9,11 @@ import torch
 
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
-from fedol.robust import adaptive
+from fedol.robust import attacks
 from fedol.robust.agreement import LEAST, Opinions, agreement, confidence_agreement
 from fedol.robust.attacks import ATTACKS, KNOWING, attacked
-from fedol.robust.evidence import THRESHOLD, Evidence
-from fedol.robust.screening import screen
-from fedol.robust.trust import judge
+from fedol.robust.defence import screen
+from fedol.robust.trust import THRESHOLD, Evidence, judge
 from fedol.seeding import numpy_generator
 
 SAMPLES, CLASSES = 1000, 20
@@ -129,9 +128,9 @@ def test_an_attacker_that_may_tell_no_lie_tells_the_truth(monkeypatch: pytest.Mo
             honest = torch.equal(opinions.vote[0].long(), clients[0].argmax(1))
             return SimpleNamespace(excluded=() if honest and passes else (0,))
 
-        monkeypatch.setattr(adaptive, "judge", verdict)
+        monkeypatch.setattr(attacks, "judge", verdict)
         order = torch.flip(clients[0].argmax(1).ne(0).nonzero()[:, 0], (0,))  # each a lie if it is told
-        (sent,) = adaptive._passing(clients[:1], clients[1:], lie, order)
+        (sent,) = attacks._passing(clients[:1], clients[1:], lie, order)
         assert torch.equal(sent, clients[0]) is truth_passes
 
 

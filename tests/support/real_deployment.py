@@ -19,7 +19,7 @@ from commands import ROOT
 from small_federation import Federation
 
 from fedol.data import load, split
-from fedol.federation.deploy.folder import behind_proxy, new_deployment
+from fedol.federation.deploy import behind_proxy, new_deployment
 
 PATIENCE = 300.0  # seconds after which something that should have happened has not
 SETTINGS = "server-model='mlp' iterations=2 epochs=3 batch-size=16 device='cpu'"

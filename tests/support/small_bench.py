@@ -1,13 +1,13 @@
 """The smoke size of every benchmark on digits: its settings, a run of it and what comes out."""
 
 from fedol.bench.cells import digest
-from fedol.bench.progress import Progress
+from fedol.bench.plan import Progress
 from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
 from fedol.files import write_json
 from fedol.methods import compared
-from fedol.report.bench_tables import collect, sheets, write
+from fedol.report.bench_pages import collect, sheets, write
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4, "codec": "float32"}
 ONE_ROUND, ROUNDS = compared("one-round"), compared("rounds")

@@ -12,7 +12,7 @@ from training_jobs import CPU, HARD, IMAGES, NORMALISE, SOFT, job, train
 from fedol.data.images import ImageBatches, Images
 from fedol.errors import InputError
 from fedol.training import Job, Recipe, Snapshot
-from fedol.training.loss import batch_loss
+from fedol.training.loop import batch_loss
 from fedol.training.optimisers import Sgd
 
 ALL = {"augment": True, "patch": "cutmix", "schedule": "one-cycle", "average": 0.9}

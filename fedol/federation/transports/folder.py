@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedol.errors import FedolError, InputError
 from fedol.federation.roster import Roster
-from fedol.federation.transports.transport import Transport
+from fedol.federation.transports import Transport
 from fedol.knowledge.container import Incomplete, read_bounded
 from fedol.knowledge.task import Task
 

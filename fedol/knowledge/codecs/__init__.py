@@ -16,9 +16,8 @@ from typing import Protocol
 from torch import Tensor
 
 from fedol.errors import InputError
-from fedol.knowledge.codecs.floats import Floats
+from fedol.knowledge.codecs.floats import Floats, TopK
 from fedol.knowledge.codecs.quantised import Quantised
-from fedol.knowledge.codecs.topk import TopK
 from fedol.knowledge.codecs.zstd import Zstd
 from fedol.settings import CODEC
 

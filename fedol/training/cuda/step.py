@@ -14,13 +14,11 @@ from torch.func import functional_call
 from fedol.data.samples import Batches
 from fedol.models.blocks import fused_kernels
 from fedol.models.cuda.overlap import weight_gradients_on
-from fedol.training.average import Average
 from fedol.training.cuda.weights import Weights
 from fedol.training.job import Job
-from fedol.training.loop import pull
-from fedol.training.loss import batch_loss
+from fedol.training.loop import batch_loss, pull
 from fedol.training.optimisers import BUILT_IN, Moments, optimiser_of
-from fedol.training.snapshot import Snapshot
+from fedol.training.snapshot import Average, Snapshot
 
 PIECES = 36  # of the weights for Adam: as many as PyTorch's kernel takes at once
 _TRIED: set[Hashable] = set()  # kinds of steps that have run once in this process

@@ -12,9 +12,8 @@ from flwr.app import Context, Message
 
 from fedol.config import configure
 from fedol.errors import FedolError
-from fedol.federation.scenario import Scenario
-from fedol.federation.scheme import Scheme, in_process
-from fedol.federation.transports.flower.exchange import Values, pack, unpack
+from fedol.federation.scenario import Scenario, Scheme, in_process
+from fedol.federation.transports.flower.inbox import Values, pack, unpack
 from fedol.runs.folder import RunFolder, read_metrics
 
 

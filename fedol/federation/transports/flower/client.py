@@ -1,13 +1,144 @@
-"""The Flower ``ClientApp``: a node answers the server's one question with its knowledge file, or with why it cannot."""
+"""The Flower ``ClientApp``: a node answers the server's one question with its knowledge file, or with why it cannot.
+
+What the configuration may say (Flower calls it the node config):
+
+    task       the task's folder; public: its images, where they are not in there
+    client     the client's name
+    knowledge  a knowledge file that is there already; or
+    model      with ``data``: what to train on them (cnn, resnet20, package.module:callable, file.py:callable);
+               without: a trained model (.safetensors, .onnx, .joblib) or file.py:load, see ``predictors``
+    data       the private images: an .npz file, a folder, package.module:function or file.py:function
+    width, epochs, batch-size, lr, optimiser, schedule, augment, seed, device, ...   of that training
+    trust-code whether a .safetensors file that names a class as its model may have that class imported and called
+    codec, key how the file is packed, and what it is signed with
+    cache      where finished files are kept, so that no question is worked on twice; and the epochs of a training, so
+               that a node that was killed goes on
+"""
 
 from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from os.path import expanduser
+from pathlib import Path
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedol.errors import FedolError, cause
-from fedol.federation.transports.flower.exchange import Values, pack, unpack
-from fedol.federation.transports.flower.node import Node
+from fedol.config import recipe_of
+from fedol.errors import FedolError, InputError, cause, unknown
+from fedol.federation.client import client_fit
+from fedol.federation.predictors import predict_knowledge
+from fedol.federation.taskfolder import TaskFolder
+from fedol.federation.transports.flower.inbox import Values, pack, unpack
+from fedol.files import private_folder, write_atomically
+from fedol.knowledge import Knowledge
+from fedol.knowledge.container import read_bounded
+from fedol.knowledge.header import check_sender
+from fedol.settings import ClientSettings, check_kinds
+
+PARTS = ("partition-id", "num-partitions")  # Flower's own
+
+
+@dataclass(frozen=True)
+class Whose:
+    """Which client, of which task."""
+
+    task: str
+    client: str
+
+
+@dataclass(frozen=True)
+class Node(ClientSettings, Whose):
+    """One client's configuration."""
+
+    model: str = ""
+    data: str = ""
+    knowledge: str = ""
+    public: str = ""
+    trust_code: bool = False
+    codec: str = ""
+    key: str = ""
+    cache: str = "~/.cache/fedol"
+
+    @classmethod
+    def read(cls, config: Mapping[str, object]) -> Node:
+        """The configuration from what a person wrote."""
+        known = [field.name for field in fields(cls)]
+        values: dict[str, object] = {}
+        for key, value in config.items():
+            name = key.replace("-", "_")
+            if key in PARTS:
+                continue
+            if name not in known:
+                raise unknown("node setting", key, [other.replace("_", "-") for other in known])
+            values[name] = value
+        for name in ("task", "client"):
+            if not values.get(name):
+                raise InputError(f"The node config lacks '{name}'; see docs/deploy.md.")
+        node = cls(**values)  # type: ignore[arg-type]
+        check_kinds(node, "node setting")
+        if not node.knowledge and not node.model:
+            raise InputError("The node config names neither a 'model' nor a 'knowledge' file; give one of them.")
+        return node
+
+    def answer(self, task_id: str, fingerprint: str) -> bytes:
+        """The knowledge file for this task: from the disk where it was made before, or made now and kept."""
+        folder = TaskFolder.open(Path(self.task).expanduser())
+        if fingerprint != folder.task.fingerprint:
+            raise FedolError(f"The public images of the task in {self.task} are not the server's; get its task folder.")
+        if task_id != folder.task.id:
+            raise FedolError(f"{self.task} holds the task {folder.task.id}, but the server asks for {task_id}.")
+        public = folder.samples(Path(self.public).expanduser() if self.public else None)
+        if self.knowledge:
+            path = Path(self.knowledge).expanduser()
+            Knowledge.load(path, folder.task)
+            return read_bounded(path, folder.task.limit)
+        key, codec = Path(self.key).expanduser() if self.key else None, self.codec or folder.task.codec
+        check_sender(self.client, codec, key, folder.task)
+        kept = Path(self.cache).expanduser() / f"{task_id}-{self.digest()}.fedol"
+        if not kept.exists():
+            private_folder(kept.parent)
+            trained = kept.with_suffix(".safetensors")
+            model = self._fit(folder, public.shape, trained) if self.data else expanduser(self.model)
+            knowledge = predict_knowledge(model, public, folder.task, self.client, self.trust_code)
+            write_atomically(kept, knowledge.encode(codec, key), private=True)
+        return kept.read_bytes()
+
+    def _fit(self, folder: TaskFolder, shape: tuple[int, ...], out: Path) -> str:
+        data, model = expanduser(self.data), expanduser(self.model)
+        client_fit(folder.task, data, model, out, recipe_of(self), self.width, self.seed, self.device, shape=shape)
+        return str(out)
+
+    def digest(self) -> str:
+        """Changes with everything that the answer depends on: the settings, and the content of the files they name."""
+        settings = {name: value for name, value in asdict(self).items() if name not in ("cache", "trust_code")}
+        places = [_file(self.model), _file(self.data), self.key]
+        content = [_content(Path(place).expanduser()) for place in places if place]
+        return hashlib.sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _file(source: str) -> str:
+    """The file of ``file.py:callable``; anything else as it is."""
+    return source.rpartition(":")[0] if ".py:" in source else source
+
+
+def _content(path: Path) -> str:
+    """A hash of a file, or of a folder: which files it has, where (a subfolder may be a class), and what they hold.
+
+    Of nothing where the name is not that of a file.
+    """
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    digest = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            place = file.relative_to(path) if path.is_dir() else file.name
+            with open(file, "rb") as stream:
+                digest.update(str(place).encode() + b"\0" + hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
 
 app = ClientApp()
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedol.data.partitions import parse
 from fedol.errors import FedolError, InputError, cause
-from fedol.federation.scheme import Engine, Scheme
+from fedol.federation.scenario import Engine, Scheme
 from fedol.federation.transports.flower import check_installed
 from fedol.files import write_atomically
 from fedol.progress import watched
@@ -63,7 +63,7 @@ def _simulate(job: dict[str, Any], clients: Sequence[int], folder: RunFolder, cp
     from flwr.simulation import run_simulation
 
     from fedol.federation.transports.flower.actor import train
-    from fedol.federation.transports.flower.exchange import Exchange
+    from fedol.federation.transports.flower.inbox import Exchange
 
     failed: dict[int, str] = {}
     broken, caller = Event(), copy_context()

@@ -1,27 +1,27 @@
-"""Progress: bars for the stage, for each job that is training, and for every long loop beside them; else lines."""
+"""Displays that move: bars for each job that trains, lines where there is no terminal, a collection's roster."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import TaskID
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress import Progress, TaskID
+from rich.progress import Task as Job
+from rich.table import Table
+from rich.text import Text
 
+from fedol.federation.roster import Roster
+from fedol.knowledge.task import Task
 from fedol.progress import Observer, watching
+from fedol.report.terminal import plain, size
+from fedol.text import Deadline, clock
 
 if TYPE_CHECKING:
     from fedol.training import Epoch
-
-
-from rich.console import RenderableType
-from rich.progress import Progress, Task
-from rich.text import Text
-
-from fedol.report.plain import plain
-from fedol.text import clock
 
 
 class LiveProgress(Observer):
@@ -125,12 +125,12 @@ WIDTH = 40  # of a bar
 class Bars(Progress):
     """A line per task: what, a bar, how far, a note and the time left; a fifth of the time of Rich's own table."""
 
-    def make_tasks_table(self, tasks: Iterable[Task]) -> RenderableType:  # type: ignore[override]
+    def make_tasks_table(self, tasks: Iterable[Job]) -> RenderableType:  # type: ignore[override]
         """Called by Rich for every picture."""
         return Text("\n", no_wrap=True, overflow="ellipsis").join(line(task) for task in tasks if task.visible)
 
 
-def line(task: Task) -> Text:
+def line(task: Job) -> Text:
     """One task; one whose end is not known has no bar."""
     text = Text.assemble(plain(task.description, task.fields["style"]), " ")
     if task.total is None:
@@ -143,3 +143,80 @@ def line(task: Task) -> Text:
     left = task.time_remaining
     ends = "-:--" if left is None else clock(left)
     return text.append(f"{task.fields['note']}  ").append(ends, "progress.remaining")
+
+
+def roster_table(
+    roster: Roster, arriving: dict[str, str], task: Task, quorum: int | None, left: float | None = None
+) -> Table:
+    """Every client and every refused file; ``left``: seconds until the server starts with whom it has."""
+    wanted = f" of {quorum or len(task.clients)}" if quorum or task.clients else ""
+    waits = "" if left is None else f", {clock(left)} left"
+    title = f"{task.name}: {len(roster.clients)}{wanted} clients are in{waits}"
+    table = Table(title=plain(title, "table.title"), min_width=60)
+    for heading in ("client", "file", "size", "codec", ""):
+        table.add_column(heading)
+    for name, arrival in roster.clients.items():
+        table.add_row(plain(name), plain(arrival.file), size(arrival.bytes), plain(arrival.codec), "[green]in")
+    for name in sorted(set(task.clients) - set(roster.clients)):
+        table.add_row(plain(name), "", "", "", "awaited")
+    for file, reason in arriving.items():
+        table.add_row("", plain(file), "", "", plain(f"awaited ({reason})"))
+    for file, reason in roster.refused.items():
+        table.add_row("", plain(file), "", "", plain(f"refused: {reason}", "red"))
+    if roster.unnamed:
+        table.add_row("", "", "", "", f"[red]refused: {roster.unnamed:,} more")
+    return table
+
+
+class RosterView:
+    """A table that changes on a terminal; elsewhere a line per event."""
+
+    def __init__(
+        self,
+        console: Console,
+        task: Task,
+        quorum: int | None,
+        quiet: bool = False,
+        note: Callable[[], str] = lambda: "",  # a line about the whole, told whenever it changes
+        deadline: float | None = None,  # seconds after the opening
+    ) -> None:
+        self._console, self._task, self._quorum, self._quiet, self._note = console, task, quorum, quiet, note
+        self._deadline = deadline
+        self._ends: Deadline | None = None  # counts from the roster's opening
+        self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+        self._told: set[tuple[str, str]] = set()
+        self._noted = ""
+
+    def __enter__(self) -> RosterView:
+        if self._live and not self._quiet:
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live and not self._quiet:
+            self._live.stop()
+
+    def show(self, roster: Roster, arriving: dict[str, str]) -> None:
+        """The state after a look at the inbox."""
+        if self._quiet:
+            return
+        if self._live:
+            if self._deadline is not None and self._ends is None:
+                self._ends = Deadline(self._deadline, roster.opened)
+            left = self._ends.left if self._ends else None
+            table = roster_table(roster, arriving, self._task, self._quorum, left)
+            table.caption = self._note() or None
+            self._live.update(table, refresh=True)
+            return
+        events = [("in", f"{name} ({arrival.file}, {size(arrival.bytes)})") for name, arrival in roster.clients.items()]
+        events += [("refused", f"{file}: {reason}") for file, reason in roster.refused.items()]
+        for event in events:
+            if event not in self._told:
+                self._told.add(event)
+                self._say(f"{event[0]}: {event[1]}")
+        if self._note() and self._note() != self._noted:
+            self._noted = self._note()
+            self._say(self._noted)
+
+    def _say(self, line: str) -> None:
+        self._console.print(plain(line), soft_wrap=True)

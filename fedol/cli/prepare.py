@@ -1,32 +1,41 @@
-"""``fedol task new``: what a federation agrees on."""
+"""What comes before a federation: ``fedol task``, ``fedol keys`` and ``fedol deploy``."""
 
 from __future__ import annotations
 
 import json
 import secrets
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from fedol.cli.options import Json
 from fedol.errors import InputError
 
-app = typer.Typer(
+tasks = typer.Typer(
     help="The task: what all parties agree on before anyone trains.",
     epilog="Example: fedol task new task --public images/ --classes cat,dog",
     no_args_is_help=True,
 )
 
+keys = typer.Typer(
+    help="Keys, for federations whose files are signed.",
+    epilog="Example: fedol keys new alice.key",
+    no_args_is_help=True,
+)
 
-@app.callback()
+
+@tasks.callback()
+@keys.callback()
 def _group() -> None:
-    """One command so far; the callback keeps its name."""
+    """One command each so far; the callback keeps its name."""
 
 
-@app.command()
-def new(
+@tasks.command("new")
+def new_task(
     folder: Annotated[Path, typer.Argument(help="Where to write the task.")],
     public: Annotated[Path, typer.Option(help="The public images: a folder, an .npz or an .npy file.")],
     classes: Annotated[str, typer.Option(help="Class names in their order: a,b,c or a file with one per line.")],
@@ -50,7 +59,7 @@ def new(
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.signing import check_public_key
     from fedol.knowledge.task import Task
-    from fedol.report.progress import LiveProgress
+    from fedol.report.live import LiveProgress
     from fedol.text import say
 
     with LiveProgress(quiet=as_json):
@@ -86,3 +95,79 @@ def class_names(given: str) -> list[str]:
         return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"The class names in {path} cannot be read: {error}.") from None
+
+
+@keys.command("new")
+def new_keys(
+    file: Annotated[Path, typer.Argument(help="Where to write the private key. It never leaves this machine.")],
+    as_json: Json = False,
+) -> None:
+    """Make an Ed25519 key and print its public half, which goes to the coordinator.
+
+    Example: fedol keys new alice.key
+    """
+    from fedol.knowledge.signing import new_key
+    from fedol.text import say
+
+    public = new_key(file)
+    if as_json:
+        print(json.dumps({"private_key": str(file), "public_key": public}))
+        return
+    say(f"Private key: {file} (keep it). Public key, for the coordinator:")
+    print(public)
+
+
+deploy = typer.Typer(
+    help="A federation over a network, on Flower. See docs/deploy.md.",
+    epilog="Example: fedol deploy new federation --clients 3 --host fedol.example.org",
+    no_args_is_help=True,
+)
+
+
+@deploy.command("new")
+def new_folder(
+    folder: Annotated[Path, typer.Argument(help="Where to write it all.")],
+    clients: Annotated[int, typer.Option(help="Number of clients.")] = 3,
+    host: Annotated[str, typer.Option(help="Name or address that clients reach the server under.")] = "localhost",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The server's port.")] = 9092,
+    as_json: Json = False,
+) -> None:
+    """Write certificates, client keys, start scripts, systemd units, a Compose file and a README.
+
+    Example: fedol deploy new federation --clients 3 --host fedol.example.org
+    """
+    from fedol.federation.deploy import new_deployment
+    from fedol.text import say
+
+    names = new_deployment(folder, clients, host, port)
+    if as_json:
+        print(json.dumps({"folder": str(folder), "clients": names, "server": f"{host}:{port}"}))
+        return
+    say(f"{folder}: server {host}:{port} and {len(names)} clients. {folder}/README.md says what goes where.")
+
+
+@deploy.command()
+def watch(
+    run: Annotated[Path, typer.Argument(help="The server's run folder.")],
+    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+) -> None:
+    """Show the nodes of a federation while the server collects: connected, training, done, refused, bytes.
+
+    Example: fedol deploy watch runs/federation
+    """
+    from fedol.errors import FedolError
+    from fedol.federation.roster import Roster
+    from fedol.federation.taskfolder import TaskFolder
+    from fedol.federation.transports import Nodes
+    from fedol.report.live import RosterView
+
+    if not (run / "roster.json").exists():
+        raise FedolError(f"{run} is no server run, or has not begun; give the folder that the run config calls 'out'.")
+    task = TaskFolder.of_run(run).task
+    with RosterView(Console(), task, None, note=lambda: str(Nodes.read(run / "nodes.json"))) as view:
+        while True:
+            roster, nodes = Roster.read(run / "roster.json", 0.0), Nodes.read(run / "nodes.json")
+            view.show(roster, dict.fromkeys(nodes.training, "training"))
+            if once or roster.closed:
+                break
+            time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""``fedol audit``: what sharing predictions reveals, measured by attacks."""
+"""What a file gives away and what a liar could send: ``fedol inspect``, ``fedol audit`` and ``fedol attack``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,33 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from fedol.cli.options import Json, PublicImages, TrustCode, with_settings
 from fedol.errors import InputError
 from fedol.settings import ClientSettings
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="A knowledge file.")],
+    task: Annotated[Path | None, typer.Option(help="The task's folder: does the file fit it?")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show a knowledge file before it is sent: size, codec, how sure it is, and what it reveals.
+
+    Example: fedol inspect alice.fedol --task task
+    """
+    from fedol.federation.taskfolder import TaskFolder
+    from fedol.knowledge.inspection import inspect as look
+    from fedol.report.terminal import inspection_view
+
+    found = look(file, TaskFolder.open(task).task if task else None)
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        Console().print(inspection_view(found))
+    if found["fits"] and not found["fits"]["fits"]:
+        raise typer.Exit(2)
 
 
 @with_settings(ClientSettings, but=("width", "device"))
@@ -50,7 +73,7 @@ def audit(
     from fedol.federation.audit import run_audit, words
     from fedol.privacy.audit import SHADOWS
     from fedol.privacy.audit import audit as attack
-    from fedol.report.progress import LiveProgress
+    from fedol.report.live import LiveProgress
     from fedol.text import say
 
     training = {name: value for name, value in settings.items() if name != "seed"}
@@ -97,3 +120,35 @@ def audit(
         say(f"Client {client['client']}, trained on {client['samples']:,} images; sent as {sent}:")
         for line in words(client):
             say(f"  {line}")
+
+
+def attack(
+    files: Annotated[list[Path], typer.Argument(help="Knowledge files of the clients that turn hostile.")],
+    name: Annotated[
+        str,
+        typer.Option(
+            "--attack",
+            help="constant, random, noise, permuted, colluding, copies, backdoor, forged, specialist3, specialist10, "
+            "adaptive, parrot or modest.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Where the attacked copies go, under the files' own names.")],
+    knows: Annotated[
+        list[Path] | None, typer.Option(help="Files of other clients that the attacker knows; give it once per file.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="All randomness comes from this one number.")] = 0,
+) -> None:
+    """Write attacked copies of knowledge files, to see what your federation makes of them. Copies are not signed.
+
+    Example: fedol attack inbox/mallory.fedol inbox/trudy.fedol --attack colluding --out hostile
+    """
+    from fedol.report.live import LiveProgress
+    from fedol.robust.attacks import attack_files
+    from fedol.text import say
+
+    if out.exists() and any((out / file.name).exists() for file in files):
+        raise InputError(f"{out} holds files of these names already; choose another folder.")
+    with LiveProgress():
+        written = attack_files(files, name, out, knows or [], seed)
+    for path in written:
+        say(path)

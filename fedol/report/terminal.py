@@ -1,0 +1,228 @@
+"""What runs, servers and files look like on a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from fedol.knowledge.header import Guarantee
+from fedol.methods import title
+from fedol.robust.defence import hearing_everyone, left_out
+from fedol.robust.trust import FEWEST
+from fedol.text import shown
+
+
+def plain(words: str, style: str = "") -> Text:
+    """Words that Rich reads neither as markup nor as emoji, and that cannot command the terminal."""
+    return Text(shown(words), style)
+
+
+def percent(value: float) -> str:
+    """An accuracy for people: one decimal, in percent."""
+    return f"{100 * value:.1f} %"
+
+
+def size(count: float) -> str:
+    """Bytes for people: 16.2 kB."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def count(number: int, what: str) -> str:
+    """So many of something: 1 client, 12 clients."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def run_table(summary: dict[str, Any]) -> Table:
+    """The result of a run: every client, their mean, their ensemble, and the server model."""
+    config, server, local = summary["config"], summary["server"], summary["local"]
+    table = _table(f"{config['dataset']}, {config['partition']}: accuracy on the test set")
+    table.add_column("", min_width=len("Local (mean)"))  # wraps: the server is called by its method's name
+    table.add_column("model", no_wrap=True, overflow="ellipsis")
+    for heading in ("parameters", "samples", "classes", "uploads", "accuracy"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for client in summary["clients"]:
+        table.add_row(
+            plain(f"client {client['client']}"),
+            plain(client["model"]),
+            f"{client['parameters']:,}",
+            f"{client['samples']:,}",
+            plain(str(client["classes"])),
+            size(client["upload_bytes"]),
+            percent(client["accuracy"]),
+        )
+    table.add_section()
+    table.add_row("Local (mean)", "", "", "", "", "", percent(local["mean"]))
+    table.add_row("Ensemble", "", "", "", "", "", percent(summary["ensemble"]["accuracy"]))
+    if server is None:
+        table.caption = "Every client on its own: nothing is sent and there is no server."
+        return table
+    name = title(config["method"])
+    parameters, reached = f"{server['parameters']:,}", percent(server["accuracy"])
+    table.add_row(plain(f"{name} server"), plain(server["model"]), parameters, "", "", "", reached, style="bold")
+    gain = 100 * (server["accuracy"] - max(client["accuracy"] for client in summary["clients"]))
+    table.caption = (
+        f"The server is {abs(gain):.1f} points {'above' if gain >= 0 else 'below'} the best client; "
+        f"each client uploaded {size(summary['upload_bytes_per_client'])} once."
+    )
+    return table
+
+
+def history_table(history: list[dict[str, Any]]) -> Table:
+    """What each iteration did; a method leaves out what it does not have."""
+    columns = {
+        "rho": [f"{record['rho']:.2f}" if "rho" in record else "" for record in history],
+        "voters": [f"{record['voters']:.1f}" if "voters" in record else "" for record in history],
+        "labelled": [_percent(record.get("coverage")) for record in history],
+        "labels right *": [_percent(record["diagnostics"].get("pseudo_label_accuracy")) for record in history],
+        "loss": [f"{record['loss']:.3f}" for record in history],
+        "test accuracy *": [_percent(record["diagnostics"]["test_accuracy"]) for record in history],
+    }
+    table = _table("The server, iteration by iteration")
+    table.add_column("iteration", justify="right")
+    shown = {heading: cells for heading, cells in columns.items() if any(cells)}
+    for heading in shown:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for record, *cells in zip(history, *shown.values(), strict=True):
+        table.add_row(str(record["iteration"]), *cells)
+    table.caption = "* Diagnostics: they need labels that no training and no choice ever sees."
+    return table
+
+
+def _table(title: str) -> Table:
+    """Fits 80 columns: one rule under the headings, none between columns."""
+    return Table(
+        title=plain(title),
+        title_style="bold",
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else percent(value)
+
+
+def partition_table(counts: np.ndarray, classes: tuple[str, ...]) -> Table:
+    """Samples per client, how many classes it holds, and its most frequent ones."""
+    table = _table(f"{counts.sum():,} private samples, {len(counts)} clients, {len(classes)} classes")
+    for heading in ("client", "samples", "classes"):
+        table.add_column(heading, justify="right")
+    table.add_column("most frequent classes (samples)")
+    for client, row in enumerate(counts):
+        top = [c for c in np.argsort(-row, kind="stable")[:4] if row[c]]
+        words = ", ".join(f"{classes[c]} ({row[c]:,})" for c in top)
+        table.add_row(str(client), f"{row.sum():,}", str((row > 0).sum()), plain(words))
+    holders = (counts > 0).sum(0)
+    table.caption = (
+        f"A class is held by {holders.min()} to {holders.max()} clients; {int((holders == 0).sum())} by none."
+    )
+    return table
+
+
+def server_table(summary: dict[str, Any]) -> Table:
+    """Who took part, who was refused and why, and the model."""
+    out = left_out(summary["screening"])
+    told = f", {len(out)} left out" if out else ""
+    heading = f"{summary['task']['name']}: {count(len(summary['clients']), 'client')}{told}"
+    table = Table(title=plain(heading, "table.title"))
+    for heading in ("client", "file", "size", "codec", ""):
+        table.add_column(heading)
+    for client in summary["clients"]:
+        state = "[red]suspicious, left out" if client["client"] in out else "in"
+        name, file, codec = (plain(client[key]) for key in ("client", "file", "codec"))
+        table.add_row(name, file, size(client["bytes"]), codec, state)
+    for refused in summary["refused"]:
+        table.add_row("", plain(refused["file"]), "", "", plain(f"refused: {refused['reason']}", "red"))
+    server, last = summary["server"], summary["history"][-1]
+    said = f"{server['model']}, {server['parameters']:,} parameters; last loss {last['loss']:.3f}."
+    table.caption = plain(said, "table.caption")
+    return table
+
+
+def remarks(summary: dict[str, Any]) -> list[str]:
+    """What is known about the model, and, where it continued another, what changed."""
+    lines = suspicions(summary)
+    lines += [f"{c['client']} promises privacy: {c['privacy']}" for c in summary["clients"] if c["privacy"]]
+    if summary["test"]:
+        lines.append(f"Accuracy on {summary['test']['samples']:,} test images: {percent(summary['test']['accuracy'])}.")
+    if "changed" in summary:
+        changed = summary["changed"]
+        names = ", ".join(changed["new_clients"]) or "nobody"
+        lines.append(
+            f"Continued from {changed['from']}; new: {names}. "
+            f"{percent(changed['public_labels_changed'])} of the public images changed their class."
+        )
+        before, after = changed["test"]
+        if before:
+            lines.append(f"Accuracy before: {percent(before['accuracy'])}, now: {percent(after['accuracy'])}.")
+    return lines
+
+
+def suspicions(summary: dict[str, Any]) -> list[str]:
+    """Who was left out and why, and how to decide otherwise."""
+    found = [entry for entry in summary["screening"] if entry["left_out"]]
+    lines = [f"{entry['client']} is suspicious (trust {entry['trust']:.2f}): {entry['why']}" for entry in found]
+    unsettled = [entry for entry in summary["screening"] if entry["suspicious"] and not entry["left_out"]]
+    lines += [f"{entry['client']} was kept, but look at it: {entry['why']}" for entry in unsettled]
+    if found:
+        everyone = hearing_everyone(summary["config"]["defence"])
+        lines.append(f"Left out of vote and mixture; see the report, and to hear everyone: --defence {everyone}.")
+    if 0 < len(summary["screening"]) < FEWEST:
+        lines.append(f"Fewer than {FEWEST} clients are too few to tell who lies: nobody can be left out.")
+    return lines
+
+
+BAR = 40
+
+
+def inspection_view(found: dict[str, Any]) -> Group:
+    """Facts, the entropy histogram, and the predicted class mix with what it means."""
+    facts = Table(show_header=False, box=None)
+    facts.add_row("client", plain(found["client"]))
+    smaller = found["float32_bytes"] / found["bytes"]
+    facts.add_row("size", plain(f"{size(found['bytes'])} ({found['codec']}; {smaller:.1f} times smaller than float32)"))
+    facts.add_row("predictions", f"{found['samples']:,} images, {found['classes']} classes")
+    facts.add_row("task", plain(found["task"] or "none"))
+    facts.add_row("signed", "yes" if found["signed"] else "no")
+    promise = found["privacy"]
+    facts.add_row("privacy", plain(str(Guarantee(**promise))) if promise else "no formal guarantee")
+    fits = found["fits"]
+    if fits is None:
+        facts.add_row("fits", "not checked; give --task")
+    else:
+        facts.add_row("fits", "[green]yes" if fits["fits"] else plain(f"no: {fits['reason']}", "bold red"))
+    return Group(facts, "", _entropy(found["entropy"]), "", _classes(found["class_mix"]))
+
+
+def _entropy(entropy: dict[str, Any]) -> Table:
+    table = Table(title="How sure it is: entropy of the predictions in nats", show_header=False, box=None)
+    most = max(entropy["counts"])
+    for low, high, count in zip(entropy["edges"], entropy["edges"][1:], entropy["counts"], strict=False):
+        table.add_row(f"{low:.2f} to {high:.2f}", "█" * round(BAR * count / most), f"{count:,}")
+    return table
+
+
+def _classes(mix: dict[str, float]) -> Table:
+    table = Table(title="What it reveals: the classes it predicts", show_header=False, box=None)
+    shown = list(mix.items())[:10]
+    for name, share in shown:
+        table.add_row(plain(name), "█" * round(BAR * share / shown[0][1]) if share else "", percent(share))
+    never = sum(share == 0 for share in mix.values())
+    none = f", and which none ({never} of {len(mix)} never predicted)" if never else ""
+    table.caption = (
+        "A model predicts most what it was trained on most: whoever gets this file can read off roughly which classes "
+        f"you hold much of{none}."
+    )
+    return table

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from fedol.cli.bench_run import page, run, show, tables
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Json, Quiet, TrustCode, with_settings
-from fedol.report.bench import page, run, show, tables
 from fedol.settings import RunSettings
 
 bench = typer.Typer(

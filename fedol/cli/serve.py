@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Force, Json, PublicImages, Quiet, TaskDir, Test, TrustCode, with_settings
-from fedol.data import Labelled
 from fedol.errors import InputError
-from fedol.federation.coordinator import Coordinator
-from fedol.progress import Several
-from fedol.report.live import LiveProgress
-from fedol.report.pages import Pages
-from fedol.report.terminal import plain, remarks, server_table
-from fedol.runs.folder import REPORT, SHARED
 from fedol.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from fedol.data import Labelled
+    from fedol.federation.coordinator import Coordinator
 
 
 def finish(coordinator: Coordinator, test: Labelled | None, quiet: bool, as_json: bool) -> dict[str, Any]:
     """Train on what was collected, print the summary and return it."""
+    from fedol.progress import Several
+    from fedol.report.live import LiveProgress
+    from fedol.report.pages import Pages
+    from fedol.report.terminal import plain, remarks, server_table
+    from fedol.runs.folder import REPORT, SHARED
+
     with LiveProgress(quiet=quiet or as_json) as progress:
         summary = coordinator.run(Several(progress, Pages()), test)
     if as_json:

@@ -61,7 +61,8 @@ class Notebook(Observer):
     def _table(self) -> str:
         left = (time.monotonic() - self._began) * (self._total - self._done) / self._done if self._done else None
         rows = [(self._stage, self._done, self._total, "" if left is None else f"{clock(left)} left")]
-        rows += [(name, seen.epoch, seen.job.recipe.epochs, f"loss {seen.loss:.3f}") for name, seen in self._jobs.items()]
+        for name, seen in self._jobs.items():
+            rows.append((name, seen.epoch, seen.job.recipe.epochs, f"loss {seen.loss:.3f}"))
         cells = (
             f"<tr><td>{html.escape(name)}</td><td><progress value='{done}' max='{total}'></progress></td>"
             f"<td>{done}/{total}</td><td>{note}</td></tr>"

@@ -120,7 +120,7 @@ def test_what_the_system_refuses_is_one_sentence(
     def refused() -> None:
         raise error
 
-    monkeypatch.setattr("fedol.cli.doctor.diagnose", refused)
+    monkeypatch.setattr("fedol.cli.diagnosis.diagnose", refused)
     told = in_process(["doctor"], capsys)
     assert told == (2, f"Error: {sentence}; {AGAIN}\n")
 

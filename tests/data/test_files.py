@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedol.data import fashion, fingerprint, load
+from fedol.data import bundled, fingerprint, load
 from fedol.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def test_missing_fashion_mnist_says_what_and_where(tmp_path, monkeypatch):
     for name, array in FASHION.items():
         (tmp_path / name).write_bytes(idx(array))
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "nobody")
-    monkeypatch.setattr(fashion, "SYSTEM", tmp_path)
+    monkeypatch.setattr(bundled, "SYSTEM", tmp_path)
     assert len(load("fashion-mnist").train) == 20  # found where Debian's package puts it
     (tmp_path / "t10k-labels-idx1-ubyte").unlink()
     with pytest.raises(InputError, match="t10k-labels"):

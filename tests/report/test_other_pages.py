@@ -7,7 +7,7 @@ import pytest
 from browsing import choose, opened, violations, visible
 
 from fedol.bench.cells import digest
-from fedol.bench.summary import one_round
+from fedol.bench.paper import one_round
 from fedol.errors import FedolError
 from fedol.files import read_json, write_json
 from fedol.report.bench_pages import MOST_RUNS, collect

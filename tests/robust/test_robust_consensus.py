@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedol.robust import consensus
+from fedol.robust import agreement as evidence
 from fedol.robust.agreement import HEARSAY, LEAST, STRAY, Opinions, agreement, backing
 from fedol.robust.attacks import attacked
 from fedol.robust.trust import judge
@@ -48,7 +48,7 @@ def reference(opinions: Opinions, k: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("known", [CLASSES, 4, 1])
 def test_backing_is_what_its_definition_says(known: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consensus, "BLOCK", 100 * CLASSES)  # several, the last of them not full
+    monkeypatch.setattr(evidence, "BLOCK", 100 * CLASSES)  # several, the last of them not full
     opinions = Opinions.of(crowd(known=known))
     found = backing(opinions, range(8))
     expected = np.array([reference(opinions, k) for k in range(8)])

@@ -24,6 +24,7 @@ _HOME = {
     "pseudo_labels": "fedol.core.voting",
     "run": "fedol.api",
     "soft_targets": "fedol.core.mixture",
+    "union": "fedol.core.union",
 }
 
 __all__ = [*_HOME, "__version__"]
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from fedol.core.mixture import Mixture as Mixture
     from fedol.core.mixture import client_weights as client_weights
     from fedol.core.mixture import soft_targets as soft_targets
+    from fedol.core.union import union as union
     from fedol.core.voting import Ballots as Ballots
     from fedol.core.voting import PseudoLabels as PseudoLabels
     from fedol.core.voting import class_confidence as class_confidence

@@ -16,6 +16,7 @@ from fedol.errors import InputError, unknown
 from fedol.knowledge.codecs import DEFAULT, find
 from fedol.methods import Distillation
 from fedol.models import address, describe, fingerprint
+from fedol.models.openset import MOST_FOLDS
 from fedol.models.registry import check_settings, is_code
 from fedol.robust import defence as defences
 from fedol.robust.defence import NONE, Defence
@@ -121,6 +122,9 @@ class RunConfig(Learns, RunSettings, Frozen):
         Learns.__post_init__(self)
         if self.defence != NONE and not method.hears:
             raise InputError(f"Defences judge what clients predict; '{self.method}' has no such clients: defence none.")
+        _ = self.recipe  # likewise
+        if not 2 <= self.folds <= MOST_FOLDS:
+            raise InputError(f"folds must lie between 2 and {MOST_FOLDS}, but is {self.folds}.")
         if not 0 <= self.mu < float("inf"):
             raise InputError(f"mu must be a finite number of at least 0, but is {self.mu}.")
 
@@ -137,7 +141,7 @@ class RunConfig(Learns, RunSettings, Frozen):
     @property
     def recipe(self) -> Recipe:
         """How a client trains: without the server's own ingredients."""
-        return dataclasses.replace(super().server_recipe, patch="none", average=0.0, weight_decay=0.0)
+        return dataclasses.replace(super().server_recipe, patch=self.client_patch, average=0.0, weight_decay=0.0)
 
     @property
     def server_recipe(self) -> Recipe:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
 from fedol.errors import FedolError, InputError, cause
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe
+from fedol.models.openset import MOST_FOLDS, OpenSet
 from fedol.models.registry import is_code, trusted
 from fedol.progress import watched
+from fedol.seeding import derive
 from fedol.text import is_text, printable
 from fedol.training import predict
 
@@ -40,6 +43,7 @@ class Architecture:
     shape: Shape  # of one sample as the model takes it
     width: int
     prepare: Preprocessing
+    folds: int = 0  # of a client that also knows what is public: a net for each, with one more class
 
     @classmethod
     def on(
@@ -51,7 +55,10 @@ class Architecture:
 
     def build(self, seed: int = 0) -> nn.Module:
         """A freshly initialised module."""
-        return create(self.model, classes=len(self.classes), shape=self.shape, width=self.width, seed=seed)
+        build = partial(create, self.model, shape=self.shape, width=self.width)
+        if not self.folds:
+            return build(classes=len(self.classes), seed=seed)
+        return OpenSet([build(classes=len(self.classes) + 1, seed=derive(seed, "fold", k)) for k in range(self.folds)])
 
     def header(self) -> dict[str, Any]:
         """As plain JSON values; a class of yours becomes its importable name."""
@@ -60,6 +67,7 @@ class Architecture:
             "classes": list(self.classes),
             "shape": list(self.shape),
             "width": self.width,
+            **({"folds": self.folds} if self.folds else {}),
             **self.prepare.header(),
         }
 
@@ -73,7 +81,10 @@ class Architecture:
             raise InputError("its classes are no list of names")
         if not (isinstance(shape, list) and shape and all(map(_count, [*shape, width]))):
             raise InputError("the shape of its samples or its width makes no sense")
-        return cls(model, tuple(classes), tuple(shape), width, preprocessing_of(header, tuple(shape)))
+        folds = header.get("folds", 0)
+        if type(folds) is not int or not 0 <= folds <= MOST_FOLDS:
+            raise InputError("the number of its folds makes no sense")
+        return cls(model, tuple(classes), tuple(shape), width, preprocessing_of(header, tuple(shape)), folds)
 
 
 @dataclass(eq=False)

@@ -200,6 +200,8 @@ class RunSettings(Machine, Learning, Models, Data):
     server_lr: float | None = setting(None, "The server's learning rate, if another.", TRAINING)
     server_optimiser: str | Callable[..., Any] | None = setting(None, "The server's optimiser, if another.", TRAINING)
     server_schedule: str | Callable[..., Any] | None = setting(None, "The server's schedule, if another.", TRAINING)
+    client_patch: str = setting("none", "In the clients' images: none, cutout or cutmix.", TRAINING)
+    folds: int = setting(2, "Parts of the public set that clients of union are cross-fitted on.", METHOD)
     mu: float = setting(0.01, "FedProx's pull towards the weights a client was sent.", METHOD)
 
 

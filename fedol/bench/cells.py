@@ -90,8 +90,9 @@ class Cell:
         models = [identity(spec) for spec in specs]
         found = {**_data(config), "partition": _partition(config), "clients": config.clients, "epochs": config.epochs}
         found |= {"sends": kind, "client_models": models}
-        if kind == "predictions":
+        if kind in ("predictions", "ratios"):
             found |= _switched_on(config, "codec")
+        found |= _switched_on(config, "client_patch")
         return found | {name: getattr(config, name) for name in side.heeds}
 
     @property

@@ -129,7 +129,9 @@ def as_the_paper(settings: dict[str, Any]) -> bool:
     named = ("iterations", "tau", "rho", "rho_step", "server_model", "client_models")
     if any(settings.get(name, theirs[name]) != theirs[name] for name in (*named, *SWITCHES)):
         return False
-    return settings.get("sends") != "predictions" or settings.get("codec", OFF["codec"]) == theirs["codec"]
+    return (
+        settings.get("sends") not in ("predictions", "ratios") or settings.get("codec", OFF["codec"]) == theirs["codec"]
+    )
 
 
 def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, Any] | None:

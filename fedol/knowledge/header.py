@@ -56,11 +56,30 @@ class Guarantee:
             raise InputError("its header promises privacy with numbers that make no sense") from None
 
 
+@dataclass(frozen=True)
+class Ratios:
+    """How a client came to its masses (``fedol.core.union``): beside each sample's predictions the body has log m_k."""
+
+    private: int = 0  # n_k, its private samples; 0 where it does not say
+    folds: int = 1  # into how many parts the public set was cut, so that no model answers on what it has seen
+
+    @classmethod
+    def from_json(cls, values: Any) -> Ratios | None:
+        """From what a stranger's header says; None where it sends predictions alone."""
+        if values is None:
+            return None
+        good = isinstance(values, dict) and set(values) == {"private", "folds"}
+        if not good or not all(type(n) is int and 0 <= n < 1 << 53 for n in values.values()):
+            raise InputError("its header says nothing sensible about its ratios")
+        return cls(**values)
+
+
 SCHEMA = 2
 # Values (samples x classes) that are unpacked of a file for which no task says how many there are: each takes some tens
 # of bytes of memory. A small file may be a bomb, so it may hold no more than its size makes likely.
 MOST_VALUES = 1 << 25
 FEW_VALUES, VALUES_PER_BYTE = 1 << 20, 256
+MASS_BYTES = 2  # of a sample's mass
 
 
 @dataclass(frozen=True)
@@ -74,11 +93,12 @@ class Header:
     codec: str
     signature: str = ""
     privacy: Guarantee | None = None  # what the client promises
+    ratios: Ratios | None = None  # where it sends more than predictions
 
     def as_json(self) -> dict[str, Any]:
-        """As plain values; without a promise there is no entry for it."""
+        """As plain values; without a promise, or without ratios, there is no entry for it."""
         entries = {"schema": SCHEMA, **dataclasses.asdict(self)}
-        return {key: value for key, value in entries.items() if key != "privacy" or value is not None}
+        return {key: value for key, value in entries.items() if value is not None}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Header:
@@ -93,7 +113,13 @@ class Header:
             raise InputError("its header lacks an entry or has one of a wrong type")
         check_name(values["client"])
         header = cls(TaskRef(*ref), values["samples"], values["classes"], *texts)
-        return dataclasses.replace(header, privacy=Guarantee.from_json(values.get("privacy")))
+        privacy, ratios = Guarantee.from_json(values.get("privacy")), Ratios.from_json(values.get("ratios"))
+        return dataclasses.replace(header, privacy=privacy, ratios=ratios)
+
+    @property
+    def mass_bytes(self) -> int:
+        """How many bytes of the body come before the predictions."""
+        return MASS_BYTES * self.samples if self.ratios else 0
 
     def message(self, body: bytes) -> bytes:
         """What a signature covers: every other entry of the header, and the body."""
@@ -123,7 +149,7 @@ def admit(header: Header, body: bytes, task: Task | None, most: int | None = Non
             f"{limit:,} values are unpacked here; give its task"
         )
     codec = codecs.find(header.codec)
-    expected = codec.size(header.samples, header.classes)
+    expected = codec.size(header.samples, header.classes) + header.mass_bytes
     if not isinstance(codec, codecs.Zstd) and len(body) != expected:
         raise InputError(f"its body has {len(body):,} bytes instead of {expected:,}")
     return codec

@@ -89,7 +89,7 @@ class Task:
     @property
     def limit(self) -> int:
         """The most bytes a knowledge file may have."""
-        return self.max_bytes or 4 * self.samples * len(self.classes) + OVERHEAD
+        return self.max_bytes or 4 * self.samples * (len(self.classes) + 1) + OVERHEAD
 
     @property
     def codec(self) -> str:

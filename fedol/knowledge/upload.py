@@ -12,29 +12,36 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedol.core.arrays import Array, probabilities, to_tensor
+from fedol.core.arrays import Array, exact, probabilities, to_tensor
+from fedol.core.union import bounded
 from fedol.errors import InputError, cause
 from fedol.files import write_atomically
 from fedol.knowledge import codecs, signing
 from fedol.knowledge.container import Container, check_size, read_bounded
-from fedol.knowledge.header import Guarantee, Header, admit
+from fedol.knowledge.header import MASS_BYTES, Guarantee, Header, Ratios, admit
 from fedol.knowledge.task import NO_TASK, Task, TaskRef
 from fedol.progress import watched
 from fedol.text import MOST, check_name, printable
 
 # The logarithm of an exact zero is kept finite: e^-87 is zero for every purpose here.
 TINY = torch.finfo(torch.float32).tiny
+STEPS = 64  # of a log mass to a nat: a ratio is off by at most 0.8 %
 BLOCK = 1 << 20  # values that are in float64 at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """One client's log-probabilities on the public set, float32 [samples, classes]."""
+    """One client's log-probabilities on the public set, float32 [samples, classes], and perhaps their masses.
+
+    With the mass m_k(x) of ``fedol.core.union`` they are joint density ratios, r_kc = m_k p_k(c|x).
+    """
 
     log_probs: Tensor
     task: TaskRef = NO_TASK  # the task it answers
     client: str = "client"
     privacy: Guarantee | None = None  # what the client promises about it
+    log_mass: Tensor | None = None  # log m_k, float32 [samples]
+    ratios: Ratios | None = None  # how it came to the mass
 
     @classmethod
     def from_probabilities(
@@ -64,6 +71,54 @@ class Knowledge:
         return cls._of(_normalised(tensor).clamp_min(math.log(TINY)), task, client)
 
     @classmethod
+    def from_ratios(
+        cls, ratios: Array, task: Task | None = None, client: str = "client", private: int = 0, folds: int = 1
+    ) -> Knowledge:
+        """Knowledge from joint density ratios of at least 0 [samples, classes] (``fedol.core.union``).
+
+        ``private`` is the number of private samples they were learnt from, ``folds`` that of the public set's parts.
+        """
+        tensor = to_tensor(ratios, f"{client}'s ratios")
+        wrong = ~torch.isfinite(tensor) | (tensor < 0)
+        if wrong.any():
+            place = [int(i) for i in wrong.nonzero()[0]]
+            raise InputError(f"{client}'s ratios must be finite and at least 0, which the one at {place} is not.")
+        return cls.from_log_ratios(exact(tensor).log(), task, client, private, folds)
+
+    @classmethod
+    def from_log_ratios(
+        cls, log_ratios: Array, task: Task | None = None, client: str = "client", private: int = 0, folds: int = 1
+    ) -> Knowledge:
+        """The same from their logarithms; minus infinity where the client does not know a class."""
+        tensor = exact(to_tensor(log_ratios, f"{client}'s log-ratios")).cpu()
+        if tensor.dim() != 2 or not tensor.numel():
+            raise InputError(
+                f"{client}'s ratios must have the shape [samples, classes], but have {list(tensor.shape)}."
+            )
+        if torch.isnan(tensor).any() or (tensor == torch.inf).any():
+            raise InputError(f"{client}'s log-ratios hold NaN or infinity.")
+        mass = torch.logsumexp(tensor, 1)
+        known = torch.isfinite(mass)[:, None]
+        predictions = cls.from_logits(torch.where(known, tensor - mass[:, None], 0.0).clamp_min(-1e4), task, client)
+        return predictions.with_mass(mass, private, folds)
+
+    def with_mass(self, log_mass: Array, private: int = 0, folds: int = 1) -> Knowledge:
+        """These predictions p_k(c|x) with a mass log m_k(x) [samples]: the ratios r_kc = m_k p_k(c|x)."""
+        mass = to_tensor(log_mass, f"{self.client}'s masses").cpu()
+        if mass.shape != self.log_probs.shape[:1]:
+            raise InputError(
+                f"{self.client} has {len(self.log_probs)} predictions, but masses of shape {list(mass.shape)}."
+            )
+        ratios = Ratios(private, folds)
+        if private < 0 or folds < 1:
+            raise InputError(f"A client has no {private} private samples, and no {folds} folds.")
+        return replace(self, log_mass=_coarse(bounded(mass)), ratios=ratios)
+
+    def without_mass(self) -> Knowledge:
+        """The predictions alone."""
+        return replace(self, log_mass=None, ratios=None)
+
+    @classmethod
     def _of(cls, log_probs: Tensor, task: Task | None, client: str) -> Knowledge:
         if task is not None and log_probs.shape != (task.samples, len(task.classes)):
             raise InputError(
@@ -76,13 +131,21 @@ class Knowledge:
         """The distributions, float32 [samples, classes]."""
         return self.log_probs.softmax(1)
 
+    def log_ratios(self) -> Tensor:
+        """log r_kc, float32 [samples, classes]; an error where the client sends predictions alone."""
+        if self.log_mass is None:
+            raise InputError(f"{self.client} sends predictions without their mass, so it has no ratios.")
+        return self.log_probs + self.log_mass[:, None]
+
     def encode(self, codec: str = codecs.DEFAULT, key: Path | None = None) -> bytes:
         """The file's bytes, signed with the private key in the file ``key`` where it is given."""
         if self.log_probs.shape[1] < 2:
             raise InputError("Knowledge needs at least two classes.")
         body = codecs.find(codec).encode(self.log_probs)
+        if self.log_mass is not None:
+            body = (self.log_mass * STEPS).round().numpy().astype("<i2").tobytes() + body
         samples, classes = self.log_probs.shape
-        header = Header(self.task, samples, classes, self.client, codec, privacy=self.privacy)
+        header = Header(self.task, samples, classes, self.client, codec, privacy=self.privacy, ratios=self.ratios)
         if key is not None:
             header = replace(header, signature=signing.sign(key, header.message(body)))
         return Container(header.as_json(), body).pack()
@@ -109,8 +172,14 @@ class Knowledge:
             codec = admit(header, container.body, task, most)
         except InputError as error:  # a whole sentence where a name or a codec is none
             raise InputError(printable(cause(error), MOST)) from None
-        log_probs = codec.decode(container.body, header.samples, header.classes)
-        return cls(_normalised(log_probs), header.task, header.client, header.privacy), header
+        mass, body = container.body[: header.mass_bytes], container.body[header.mass_bytes :]
+        log_probs = _normalised(codec.decode(body, header.samples, header.classes))
+        log_mass = None
+        if header.ratios:
+            if len(mass) != header.mass_bytes:
+                raise InputError(f"it has masses of {len(mass) // MASS_BYTES:,} samples instead of {header.samples:,}")
+            log_mass = torch.from_numpy(np.frombuffer(mass, "<i2").astype(np.float32)) / STEPS
+        return cls(log_probs, header.task, header.client, header.privacy, log_mass, header.ratios), header
 
     @classmethod
     def read(cls, path: Path) -> tuple[Knowledge, Header]:
@@ -127,6 +196,11 @@ class Knowledge:
             return cls.decode(read_bounded(Path(path), task.limit if task else None), task)[0]
         except InputError as error:
             raise InputError(f"{path} is refused: {error}.", Path(path)) from None
+
+
+def _coarse(log_mass: Tensor) -> Tensor:
+    """As it is sent: in steps of a sixty-fourth of a nat, two bytes each."""
+    return ((log_mass * STEPS).round().clamp(-(1 << 15), (1 << 15) - 1) / STEPS).float()
 
 
 def _normalised(logits: Tensor) -> Tensor:

@@ -49,7 +49,7 @@ class Method:
     @property
     def hears(self) -> bool:
         """Whether the server hears the clients' own predictions: then it can be defended against liars."""
-        return self.targets is not None and self.client.sends == "predictions"
+        return self.targets is not None and self.client.sends in ("predictions", "ratios")
 
     @property
     def repeats(self) -> bool:

@@ -27,8 +27,9 @@ MOST = {"noise": 100.0, "response": 20.0}
 
 
 def released(knowledge: Knowledge, how: str) -> Knowledge:
-    """The knowledge as it is to be sent."""
+    """The knowledge as it is to be sent, without its masses: what they tell is not what the strength is about."""
     kind, strength = parsed(how)
+    knowledge = knowledge.without_mass()
     samples, classes = knowledge.log_probs.shape
     top = knowledge.log_probs.argmax(1)
     rng = np.random.default_rng()  # from the system's entropy: whoever could draw the same noise could subtract it

@@ -1,0 +1,115 @@
+"""What a model trained on everybody's data would say: the sum of the clients' joint density ratios.
+
+A client k that learns one more class, "public", from the public samples knows at the optimum of cross-entropy
+
+    r_kc(x) = p_k(c|x) / p_k(public|x) = (n_k / n_u) · f_k(x, c) / f_u(x)
+
+with f_k the density of its n_k private samples and f_u that of the n_u public ones. Ratios of densities over one
+denominator add up, so the posterior of the union of all private data is their normalised sum:
+
+    Σ_k r_kc(x) = (n / n_u) · f(x, c) / f_u(x),      t_c(x) = Σ_k r_kc(x) / Σ_c' Σ_k r_kc'(x)
+
+That is Eq. 7's mixture Σ_k λ_k p_k with the λ_k that Eq. 6 asks for, how far x looks like client k's data: with the
+mass m_k(x) = Σ_c r_kc(x), r_kc = m_k p_k(c|x) and λ_k = m_k / Σ_j m_j. It assumes no prior, and a class that a client
+does not know has the ratio zero. ``docs/union.md`` derives it and says when it fails.
+
+Everything is computed in logarithms: a ratio may exceed what a float holds, a sum of logarithms does not.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor
+
+from fedol.core.arrays import Array, exact, returned, to_tensor
+from fedol.core.voting import shannon
+from fedol.errors import InputError
+
+MOST = 60.0  # nats that one client's mass may lie above or below what is usual: e^60 outweighs any federation
+
+
+def union(ratios: Array) -> Array:
+    """The posterior of the union of all private data, from ratios of at least 0: [K, N, C] -> [N, C].
+
+    A sample of which every ratio is zero is one that nobody knows: all classes are equally likely.
+    """
+    tensor = to_tensor(ratios, "ratios")
+    if tensor.dim() != 3 or not tensor.numel():
+        raise InputError(f"ratios must have the shape [clients, samples, classes], but have {list(tensor.shape)}.")
+    if not tensor.is_floating_point():
+        raise InputError(f"ratios must be floating-point numbers, but are {tensor.dtype}.")
+    wrong = ~torch.isfinite(tensor) | (tensor < 0)
+    if wrong.any():
+        place = [int(i) for i in wrong.nonzero()[0]]
+        raise InputError(f"ratios must be finite and at least 0, but hold {tensor[tuple(place)].item()} at {place}.")
+    total = Union()
+    for client in tensor:
+        total.add(exact(client).log())
+    return returned(total.posterior(), ratios)
+
+
+class Union:
+    """Σ_k r_k client by client: one running logarithm of a sum, so memory does not grow with their number."""
+
+    def __init__(self) -> None:
+        self._total: Tensor | None = None  # log Σ_k r_kc, float64 [N, C]
+
+    def add(self, log_ratios: Tensor) -> None:
+        """Take in one client's log r_kc [N, C]; minus infinity where it does not know the class."""
+        logs = exact(log_ratios)
+        if torch.isnan(logs).any() or (logs == torch.inf).any():
+            raise InputError("A client's log-ratios hold NaN or infinity; only minus infinity has a meaning.")
+        if self._total is None:
+            self._total = logs
+        elif self._total.shape != logs.shape:
+            raise InputError(f"A client answers {list(logs.shape)}, the others {list(self._total.shape)}.")
+        else:
+            self._total = torch.logaddexp(self._total, logs)
+
+    def including(self, log_ratios: Tensor) -> Union:
+        """This sum and one more."""
+        more = copy.copy(self)
+        more.add(log_ratios)
+        return more
+
+    def posterior(self) -> Tensor:
+        """t [N, C]; uniform where nobody knows a sample."""
+        total = self.log_ratios()
+        known = torch.isfinite(total).any(1, keepdim=True)
+        return torch.softmax(torch.where(known, total, 0.0), 1)
+
+    def log_mass(self) -> Tensor:
+        """log Σ_c Σ_k r_kc [N]: how much more often the union has such a sample than the public set."""
+        return torch.logsumexp(self.log_ratios(), 1)
+
+    def log_ratios(self) -> Tensor:
+        """log Σ_k r_kc [N, C]."""
+        if self._total is None:
+            raise InputError("There is nothing to add up; at least one client's ratios are needed.")
+        return self._total
+
+
+def bounded(log_mass: Tensor) -> Tensor:
+    """A client's log m_k [N], no more than ``MOST`` nats away from its median; finite, whatever a model says."""
+    mass = exact(log_mass)
+    middle = mass[torch.isfinite(mass)].median() if torch.isfinite(mass).any() else torch.zeros((), dtype=mass.dtype)
+    return mass.nan_to_num(nan=float(middle)).clamp(float(middle) - MOST, float(middle) + MOST)
+
+
+def guessed_mass(probs: Tensor, share: float) -> Tensor:
+    """log m_k [N] of a client that sends predictions alone: Eq. 12's e^(−H), at the mean that densities have.
+
+    The mean over the public set of m_k is n_k / n_u (``share``), because a density integrates to one.
+    """
+    weight = torch.exp(-shannon(exact(probs)))
+    return (weight / weight.mean() * share).log()
+
+
+def familiarity(log_mass: Tensor, share: float) -> Tensor:
+    """f(x) / f_u(x) [N]: how much more often x occurs in the union than in the public set; ``share`` is n / n_u.
+
+    Its mean over the public set is one where the two are of one domain.
+    """
+    return (exact(log_mass) - torch.tensor(share, dtype=torch.float64).log()).exp()

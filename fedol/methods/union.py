@@ -95,7 +95,7 @@ class Ratios(Predictions):
 
 @method("union", "Union", client=Ratios(), heeds=(), row=17)
 def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
-    """t_c = Σ_k r_kc / Σ_c' Σ_k r_kc', trained once; today's pool where nobody sends a mass, or the domain is strange."""
+    """t = Σ_k r_k, normalised, trained on once; the pool where nobody sends a mass, or the domain is another."""
     sums, guessed, pool, shares = Union(), Union(), Pool(), []
     clients = 0
     for client in knowledge:

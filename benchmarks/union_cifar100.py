@@ -37,26 +37,21 @@ STARTED = time.monotonic()
 
 @dataclass(frozen=True)
 class Variant:
-    """How the clients train; the server always as ``best``'s."""
+    """What the clients train, in epochs: one net on their own data alone, and nets with the public class, per fold."""
 
-    epochs: int = 60
+    closed: int = 0
+    opened: tuple[int, ...] = (60,)
     batch_size: int = 64
     lr: float = 1e-3
     patch: str = "cutmix"
-    folds: int = 2
-    weight_decay: float = 0.0
-    optimiser: str = "adam"
 
 
 VARIANTS = {
     "base": Variant(),
     "b256": Variant(batch_size=256, lr=2e-3),
-    "b128": Variant(batch_size=128, lr=1.5e-3),
-    "same": Variant(epochs=32),  # the client work of today's `best`
-    "same-b128": Variant(epochs=32, batch_size=128, lr=1.5e-3),
-    "e100-b256": Variant(epochs=100, batch_size=256, lr=2e-3),
-    "wd": Variant(optimiser="adamw", weight_decay=0.05),
-    "wd-b256": Variant(batch_size=256, lr=2e-3, optimiser="adamw", weight_decay=0.05),
+    "parts": Variant(closed=100, opened=(60, 20)),
+    "same": Variant(opened=(32,)),  # the client work of today's `best`
+    "same-parts": Variant(closed=60, opened=(13,)),  # likewise
 }
 
 
@@ -70,79 +65,90 @@ def scenario_of(partition: str, seed: int, variant: Variant, options: argparse.N
             "seed": seed,
             "development": 5000,
             "data_dir": str(options.data_dir),
-            "epochs": variant.epochs,
             "batch_size": variant.batch_size,
             "lr": variant.lr,
             "client_patch": variant.patch,
-            "folds": variant.folds,
             **options.settings,
         },
     )
     return Scenario(config)
 
 
-def train_clients(here: Scenario, variant: Variant) -> dict[str, Any]:
-    """Every fold of every client at once; answers as float16 [K, N, C + 1] on public and held-out images."""
+def train_clients(here: Scenario, variant: Variant, place: Path) -> dict[str, Any]:
+    """All trainings at once. Kept per kind of net: answers [K, N, C] on the public and on the held-out images."""
     jobs: list[Job] = []
-    models = []
+    nets: dict[str, list[Any]] = {}
     for k in range(here.config.clients):
-        architecture = replace(here.client(k), folds=variant.folds)
-        model = architecture.build(derive(here.config.seed, f"client {k}", "init"))
-        assert isinstance(model, OpenSet)
-        private = here.job(k, architecture, model)
-        recipe = replace(private.recipe, optimiser=variant.optimiser, weight_decay=variant.weight_decay)
-        private = replace(private, recipe=recipe)
-        models.append((architecture, model))
-        jobs += folds_of(private, model, here.public, len(architecture.classes))
-    started, losses = time.monotonic(), {}
-    for result in fit(sorted(jobs, key=lambda job: -len(job.inputs)), here.device):
+        for epochs in variant.opened:
+            architecture = replace(here.client(k), folds=2)
+            model = architecture.build(derive(here.config.seed, f"client {k}", "init", epochs))
+            assert isinstance(model, OpenSet)
+            private = here.job(k, architecture, model)
+            private = replace(private, recipe=replace(private.recipe, epochs=epochs))
+            nets.setdefault(f"open{epochs}", []).append((architecture, model))
+            jobs += folds_of(private, model, here.public, len(architecture.classes))
+        if variant.closed:
+            job = here.job(k, here.client(k))
+            nets.setdefault("closed", []).append((here.client(k), job.model))
+            jobs.append(replace(job, recipe=replace(job.recipe, epochs=variant.closed)))
+    started = time.monotonic()
+    work = {id(job): len(job.inputs) * job.recipe.epochs for job in jobs}
+    for result in fit(sorted(jobs, key=lambda job: -work[id(job)]), here.device):
         if result.error:
             raise SystemExit(result.error)
-        losses[result.job.name] = result.losses[-1]
     seconds = time.monotonic() - started
-    public, held = [], []
-    for architecture, model in models:
-        public.append(answers(model, here.public, architecture, here.device).half().numpy())
-        parts = [predict(net, here.data.test.samples, architecture.prepare, here.device) for net in model.nets]
-        logs = torch.stack([part[:, :-1] - part[:, -1:] for part in parts]).mean(0)
-        held.append(logs.half().numpy())
-    images = sum(len(job.inputs) for job in jobs) * variant.epochs
-    print(f"clients: {seconds:.0f} s, {images / seconds:,.0f} images/s", flush=True)
-    return {
-        "public": np.stack(public),
-        "held": np.stack(held),
-        "sizes": np.array([len(share) for share in here.shares]),
-        "seconds": np.array(seconds),
-        "images": np.array(images),
-    }
+    print(f"clients: {seconds:.0f} s, {sum(work.values()) / seconds:,.0f} images/s", flush=True)
+    place.mkdir(parents=True)
+    test = here.data.test.samples
+    for kind, found in nets.items():
+        public, held = [], []
+        for architecture, model in found:
+            if isinstance(model, OpenSet):
+                public.append(answers(model, here.public, architecture, here.device))
+                parts = [predict(net, test, architecture.prepare, here.device) for net in model.nets]
+                held.append(torch.stack([part[:, :-1] - part[:, -1:] for part in parts]).mean(0))
+            else:
+                public.append(predict(model, here.public, architecture.prepare, here.device))
+                held.append(predict(model, test, architecture.prepare, here.device))
+        np.savez_compressed(place / f"{kind}-public.npz", torch.stack(public).half().numpy())
+        np.savez_compressed(place / f"{kind}-held.npz", torch.stack(held).half().numpy())
+    return {"seconds": seconds, "images": sum(work.values())}
 
 
-def sums(logs: np.ndarray) -> tuple[Union, Pool, Mixture]:
-    """The three ways to hear the same answers."""
-    union, pool, mixture = Union(), Pool(), Mixture()
-    for client in logs:
-        own = torch.from_numpy(client.astype(np.float32))
-        log_probs = torch.log_softmax(own.double(), 1)
-        union.add(own)
-        pool.add(log_probs)
-        mixture.add(log_probs.exp())
-    return union, pool, mixture
+def parts_of(place: Path, where: str) -> dict[str, Tensor]:
+    """The answers of each kind of net, float64 [K, N, C]."""
+    found = {}
+    for file in sorted(place.glob(f"*-{where}.npz")):
+        with np.load(file) as kept:
+            found[file.stem.removesuffix(f"-{where}")] = torch.from_numpy(kept["arr_0"].astype(np.float64))
+    return found
 
 
-def targets_of(logs: np.ndarray) -> dict[str, Tensor]:
-    """What a server may learn from these answers."""
-    union, pool, mixture = sums(logs)
-    own = union.posterior()
-    nats = shannon(mixture.mean()).mean().item()
-    scores = own.clamp_min(1e-12).log()
-    own_nats = shannon(own).mean().item()
-    found = {"union": own, "pool": pool.pooled().soft, "mixture": mixture.mean()}
-    for wanted in (1.6, 2.1, 2.6):
-        found[f"union-{wanted}"] = torch.softmax(tempered(scores, wanted), 1)
-    found["union-mix"] = torch.softmax(tempered(scores, nats), 1)
-    blend = 0.5 * found["union-mix"] + 0.5 * found["pool"]
-    found["half-pool"] = torch.softmax(tempered(blend.log(), nats), 1)
-    print(f"nats: union {own_nats:.2f}, mixture {nats:.2f}", flush=True)
+def targets_of(place: Path, where: str) -> dict[str, Tensor]:
+    """What a server may learn from these answers, by name: whose mass, whose predictions."""
+    parts = parts_of(place, where)
+    predictions = {kind: torch.log_softmax(logs, 2) for kind, logs in parts.items()}
+    if "closed" in parts:
+        for kind in [kind for kind in parts if kind != "closed"]:
+            both = predictions["closed"] + predictions[kind]
+            predictions[f"closed+{kind}"] = torch.log_softmax(both / 2, 2)
+    masses = {kind: torch.logsumexp(logs, 2) for kind, logs in parts.items() if kind != "closed"}
+    found = {}
+    for who, log_probs in predictions.items():
+        pool, mixture = Pool(), Mixture()
+        for client in log_probs:
+            pool.add(client)
+            mixture.add(client.exp())
+        nats = shannon(mixture.mean()).mean().item()
+        found[f"pool/{who}"], found[f"mixture/{who}"] = pool.pooled().soft, mixture.mean()
+        for whose, mass in masses.items():
+            union = Union()
+            for client, own in zip(log_probs, mass, strict=True):
+                union.add(client + own[:, None])
+            soft = union.posterior()
+            found[f"{whose}*{who}"] = soft
+            found[f"{whose}*{who}~"] = torch.softmax(tempered(soft.clamp_min(1e-12).log(), nats), 1)
+            print(f"  {whose}*{who}: {shannon(soft).mean().item():.2f} nats, mixture {nats:.2f}", flush=True)
     return found
 
 
@@ -183,21 +189,21 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     for what in options.what:
         partition, seed, name, *wanted = what.split("/")
-        place = options.out / f"{partition.replace(':', '-')}_{seed}_{name}.npz"
+        place = options.out / f"{partition.replace(':', '-')}_{seed}_{name}"
         here = scenario_of(partition, int(seed), VARIANTS[name], options)
-        if place.exists():
-            kept = dict(np.load(place))
-        elif time.monotonic() - STARTED < options.until:
-            kept = train_clients(here, VARIANTS[name])
-            np.savez(place, **kept)
-        else:
-            break
-        teacher = {t: accuracy(soft.float(), here.data.test.y) for t, soft in targets_of(kept["held"]).items()}
-        print(what, "teacher on held-out:", {t: round(100 * a, 1) for t, a in teacher.items()}, flush=True)
-        record = {"what": what, "teacher": teacher, "seconds": float(kept["seconds"]), "images": int(kept["images"])}
-        targets = [t for t in (wanted[0].split(",") if wanted else []) if t]
+        record: dict[str, Any] = {"what": what}
+        if not place.exists():
+            if time.monotonic() - STARTED > options.until:
+                break
+            record |= train_clients(here, VARIANTS[name], place)
+        teachers = targets_of(place, "held")
+        record["teacher"] = {t: accuracy(soft.float(), here.data.test.y) for t, soft in teachers.items()}
+        for target, score in record["teacher"].items():
+            if not target.endswith("~"):
+                print(f"  teacher {target}: {100 * score:.1f}", flush=True)
+        targets = [target for target in (wanted[0].split(",") if wanted else []) if target]
         if targets and time.monotonic() - STARTED < options.until:
-            record["server"] = train_servers(here, targets_of(kept["public"]), targets)
+            record["server"] = train_servers(here, targets_of(place, "public"), targets)
         with (options.out / "records.jsonl").open("a") as file:
             file.write(json.dumps(record) + "\n")
 

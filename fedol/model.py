@@ -24,7 +24,7 @@ from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
 from fedol.errors import FedolError, InputError, cause
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe
-from fedol.models.openset import MOST_FOLDS, OpenSet
+from fedol.models.openset import OpenSet, sensible
 from fedol.models.registry import is_code, trusted
 from fedol.progress import watched
 from fedol.seeding import derive
@@ -82,7 +82,7 @@ class Architecture:
         if not (isinstance(shape, list) and shape and all(map(_count, [*shape, width]))):
             raise InputError("the shape of its samples or its width makes no sense")
         folds = header.get("folds", 0)
-        if type(folds) is not int or not 0 <= folds <= MOST_FOLDS:
+        if type(folds) is not int or not (folds == 0 or sensible(folds)):
             raise InputError("the number of its folds makes no sense")
         return cls(model, tuple(classes), tuple(shape), width, preprocessing_of(header, tuple(shape)), folds)
 

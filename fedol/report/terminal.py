@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from rich import box
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -207,7 +207,7 @@ def inspection_view(found: dict[str, Any]) -> Group:
         facts.add_row("fits", "not checked; give --task")
     else:
         facts.add_row("fits", "[green]yes" if fits["fits"] else plain(f"no: {fits['reason']}", "bold red"))
-    parts = [facts, "", _entropy(found["entropy"]), ""]
+    parts: list[RenderableType] = [facts, "", _entropy(found["entropy"]), ""]
     if found["ratios"]:
         parts += [_masses(found["ratios"], found["samples"])]
         parts += [*map(plain, mass_remarks(found["ratios"]["over_expected"])), ""]

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from fedol.core.arrays import Array
+from fedol.core.arrays import Array, exact, to_tensor
+from fedol.core.voting import shannon
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
 from fedol.errors import FedolError, InputError, cause
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
@@ -115,6 +117,17 @@ class ServerModel:
         """The most probable class of each sample, as an index into ``classes``."""
         index: np.ndarray = self.predict_proba(inputs).argmax(1)
         return index
+
+    def known(self, probs: Array) -> npt.NDArray[np.bool_] | None:
+        """Of its predictions [N, classes], which are on samples like some client's; None where it cannot tell.
+
+        The method union tells, where every client sent masses: the model is unsure of what is like nobody's data.
+        """
+        above = self.history[-1].get("unsure_above") if self.history else None
+        if not isinstance(above, int | float):
+            return None
+        known: npt.NDArray[np.bool_] = (shannon(exact(to_tensor(probs))) <= above).numpy()
+        return known
 
     def save(self, path: str | Path) -> None:
         """Write weights, architecture and history to one safetensors file."""

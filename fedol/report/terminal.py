@@ -159,6 +159,7 @@ def remarks(summary: dict[str, Any]) -> list[str]:
     lines += [f"{c['client']} promises privacy: {c['privacy']}" for c in summary["clients"] if c["privacy"]]
     if summary["test"]:
         lines.append(f"Accuracy on {summary['test']['samples']:,} test images: {percent(summary['test']['accuracy'])}.")
+    lines += _fallback(summary["history"][-1])
     if "changed" in summary:
         changed = summary["changed"]
         names = ", ".join(changed["new_clients"]) or "nobody"
@@ -170,6 +171,15 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         if before:
             lines.append(f"Accuracy before: {percent(before['accuracy'])}, now: {percent(after['accuracy'])}.")
     return lines
+
+
+def _fallback(last: dict[str, Any]) -> list[str]:
+    """Where the method union did not learn from ratios, and why."""
+    if "familiarity" not in last or last["familiarity"] >= STRANGE:
+        return []
+    if not last["ratios"]:
+        return ["No client sent masses, so the server learnt from their pool; see --folds of fedol client fit."]
+    return ["The public images hardly look like the clients' data, so the server learnt from their pool instead."]
 
 
 def suspicions(summary: dict[str, Any]) -> list[str]:

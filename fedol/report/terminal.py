@@ -238,8 +238,10 @@ def _masses(ratios: dict[str, Any], samples: int) -> Table:
     if ratios["expected"]:
         mean += f"; your {ratios['private']:,} images over {samples:,} public ones make {ratios['expected']:.2g}"
     told = "how many images you hold, and " if ratios["private"] else ""
-    words = f"{mean}. Whoever gets this file learns {told}how much each public image looks like yours"
-    table.caption = plain(f"{words} (of {ratios['folds']} folds, each answered by a model that was not shown it).")
+    table.caption = plain(
+        f"{mean}. Whoever gets this file learns {told}how much each public image looks like yours. That tells more of "
+        "your images, were any among the public ones, than predictions do: see fedol audit; --release leaves it out."
+    )
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from fedol.files import read_tensors
 from fedol.knowledge.container import Container
 from fedol.methods.union import answers
 from fedol.model import load as load_model
-from fedol.training import Epoch, Recipe
+from fedol.training import Epoch, Recipe, predict
 
 NAMES = ("alice", "bob", "carol", "dave")
 TINY = ["--model", "mlp", "--epochs", 3, "--batch-size", 16, "--device", "cpu"]
@@ -95,8 +96,6 @@ def test_no_net_answers_on_a_sample_that_it_was_shown_as_public(sites: Sites) ->
     model = load_model(sites.model)
     nets, prepare = model.module.nets, model.architecture.prepare  # type: ignore[union-attr]
     found = answers(model.module, sites.public, model.architecture, model.device)  # type: ignore[arg-type]
-    from fedol.training import predict
-
     for number in range(2):
         alone = predict(nets[number], sites.public, prepare, model.device)  # type: ignore[index]
         expected = alone[:, :-1] - alone[:, -1:] + np.log(0.5)
@@ -196,6 +195,25 @@ def test_a_private_training_divides_its_budget_and_keeps_its_number_to_itself(si
     assert knowledge.privacy and 7 < knowledge.privacy.epsilon <= 8 and knowledge.privacy.delta == 1e-4
     assert knowledge.ratios and knowledge.ratios.private == 0 and knowledge.mean_mass is None
     assert read_tensors(tmp_path / "m.safetensors")[1]["history"][0]["ratios"]["private"] == 0
+
+
+def test_an_audit_attacks_the_masses_too(sites: Sites, command: Command, tmp_path: Path) -> None:
+    with np.load(sites.data("alice")) as mine:
+        x, y = mine["train_x"], mine["train_y"]
+    few, model = tmp_path / "few.npz", tmp_path / "few.safetensors"
+    np.savez(few, train_x=x[::3], train_y=y[::3], test_x=np.delete(x, np.s_[::3], 0), test_y=np.delete(y, np.s_[::3]))
+    client_fit(
+        sites.task, str(few), "mlp", model, Recipe(80, 32), device="cpu", folds=2, public=sites.public
+    )  # knows them by heart
+    ask = ["audit", "--task", sites.folder / "task", "--model", model, "--data", few, "--shadows", 0]
+    code, out, err = command(*ask, "--json")
+    assert code == 0, err
+    found = json.loads(out)["clients"][0]["membership"]
+    assert set(found) == {"threshold", "masses"} and found["masses"]["auc"] > 0.8
+    released = json.loads(command(*ask, "--json", "--release", "label").out)["clients"][0]["membership"]
+    assert set(released) == {"threshold"}  # what is not sent gives nothing away
+    plain = ["--model", sites.folder / "dave.safetensors", "--data", sites.data("dave"), "--shadows", 0, "--json"]
+    assert "masses" not in command("audit", "--task", sites.folder / "task", *plain).out
 
 
 class Fitted:
@@ -315,7 +333,7 @@ def test_a_server_hears_both_kinds_and_late_ones(sites: Sites, command: Command,
     serve = ["serve", sites.folder / "task", "--inbox", inbox, "--quorum", 3, "--out", run, *settings]
     code, out, err = command(*serve)
     assert code == 0, err
-    summary = load_summary(out)
+    summary = json.loads(out)
     assert [client["client"] for client in summary["clients"]] == ["alice", "bob", "dave"]
     assert [refused["file"] for refused in summary["refused"]] == ["aaron.fedol"]
     last = summary["history"][-1]
@@ -325,9 +343,7 @@ def test_a_server_hears_both_kinds_and_late_ones(sites: Sites, command: Command,
         "distill", "--resume", run, sites.file("carol"), "--test", sites.folder / "test.npz", "--json"
     )
     assert code == 0, err
-    assert load_summary(out)["history"][-1]["ratios"] == 0.75 and load_summary(out)["changed"]["new_clients"] == [
-        "carol"
-    ]
+    assert json.loads(out)["history"][-1]["ratios"] == 0.75 and json.loads(out)["changed"]["new_clients"] == ["carol"]
 
 
 def test_what_is_like_nobody_s_data_is_flagged(sites: Sites, command: Command, tmp_path: Path) -> None:
@@ -344,7 +360,7 @@ def test_what_is_like_nobody_s_data_is_flagged(sites: Sites, command: Command, t
         "--json",
     ]
     code, out, err = command(*distill)
-    assert code == 0 and load_summary(out)["history"][-1]["unsure_above"] > 0, err
+    assert code == 0 and json.loads(out)["history"][-1]["unsure_above"] > 0, err
     model = load_model(tmp_path / "run")
     probs = model.predict_proba(sites.public)
     known = model.known(probs)
@@ -370,13 +386,6 @@ def test_a_federation_without_masses_learns_from_the_pool(sites: Sites, command:
     ]
     code, out, err = command(*distill)
     assert code == 0 and "No client sent masses" in out, err
-
-
-def load_summary(out: str) -> dict[str, Any]:
-    import json
-
-    found: dict[str, Any] = json.loads(out)
-    return found
 
 
 def test_a_node_of_flower_sends_masses(sites: Sites, tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_an_audit_attacks_the_masses_too(sites: Sites, command: Command, tmp_pat
     code, out, err = command(*ask, "--json")
     assert code == 0, err
     found = json.loads(out)["clients"][0]["membership"]
-    assert set(found) == {"threshold", "masses"} and found["masses"]["auc"] > 0.8
+    assert set(found) == {"threshold", "masses"} and found["masses"]["auc"] > 0.6
     released = json.loads(command(*ask, "--json", "--release", "label").out)["clients"][0]["membership"]
     assert set(released) == {"threshold"}  # what is not sent gives nothing away
     plain = ["--model", sites.folder / "dave.safetensors", "--data", sites.data("dave"), "--shadows", 0, "--json"]

@@ -16,7 +16,7 @@ from fedol.errors import InputError, unknown
 from fedol.knowledge.codecs import DEFAULT, find
 from fedol.methods import Distillation
 from fedol.models import address, describe, fingerprint
-from fedol.models.openset import MOST_FOLDS
+from fedol.models.openset import MOST_FOLDS, sensible
 from fedol.models.registry import check_settings, is_code
 from fedol.robust import defence as defences
 from fedol.robust.defence import NONE, Defence
@@ -123,7 +123,7 @@ class RunConfig(Learns, RunSettings, Frozen):
         if self.defence != NONE and not method.hears:
             raise InputError(f"Defences judge what clients predict; '{self.method}' has no such clients: defence none.")
         _ = self.recipe  # likewise
-        if not 2 <= self.folds <= MOST_FOLDS:
+        if not sensible(self.folds):
             raise InputError(f"folds must lie between 2 and {MOST_FOLDS}, but is {self.folds}.")
         if not 0 <= self.mu < float("inf"):
             raise InputError(f"mu must be a finite number of at least 0, but is {self.mu}.")

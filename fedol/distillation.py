@@ -11,6 +11,7 @@ from torch import nn
 
 from fedol import methods
 from fedol.core.arrays import Array
+from fedol.core.union import unsure_above
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, unknown
 from fedol.knowledge import Knowledge
@@ -228,6 +229,8 @@ def serve(
         if result.error:
             raise FedolError(result.error)
         record = {"iteration": iteration, **targets.record, "loss": result.losses[-1]}
+        if targets.strange is not None:
+            record["unsure_above"] = unsure_above(server.predict_log_proba(public).exp(), targets.strange)
         server = replace(server, history=[*server.history, record])
         if store:
             store.finish(server, targets, result.seconds)

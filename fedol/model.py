@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from fedol.core.arrays import Array
+from fedol.core.arrays import Array, exact, to_tensor
+from fedol.core.voting import shannon
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
 from fedol.errors import FedolError, InputError, cause
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe
-from fedol.models.openset import MOST_FOLDS, OpenSet
+from fedol.models.openset import OpenSet, sensible
 from fedol.models.registry import is_code, trusted
 from fedol.progress import watched
 from fedol.seeding import derive
@@ -82,7 +84,7 @@ class Architecture:
         if not (isinstance(shape, list) and shape and all(map(_count, [*shape, width]))):
             raise InputError("the shape of its samples or its width makes no sense")
         folds = header.get("folds", 0)
-        if type(folds) is not int or not 0 <= folds <= MOST_FOLDS:
+        if type(folds) is not int or not (folds == 0 or sensible(folds)):
             raise InputError("the number of its folds makes no sense")
         return cls(model, tuple(classes), tuple(shape), width, preprocessing_of(header, tuple(shape)), folds)
 
@@ -115,6 +117,17 @@ class ServerModel:
         """The most probable class of each sample, as an index into ``classes``."""
         index: np.ndarray = self.predict_proba(inputs).argmax(1)
         return index
+
+    def known(self, probs: Array) -> npt.NDArray[np.bool_] | None:
+        """Of its predictions [N, classes], which are on samples like some client's; None where it cannot tell.
+
+        The method union tells, where every client sent masses: the model is unsure of what is like nobody's data.
+        """
+        above = self.history[-1].get("unsure_above") if self.history else None
+        if not isinstance(above, float):  # a stranger's file may hold anything
+            return None
+        known: npt.NDArray[np.bool_] = (shannon(exact(to_tensor(probs))) <= above).numpy()
+        return known
 
     def save(self, path: str | Path) -> None:
         """Write weights, architecture and history to one safetensors file."""

@@ -226,6 +226,12 @@ class ClientSettings(Machine, Training):
     """How a client on its own trains."""
 
     width: int = own(Server, "width", 16)
+    folds: int = setting(
+        0,
+        "Learn what is public too, in so many parts of the public set, two or more: for the method union. 0 learns "
+        "your own classes alone, and trains once.",
+        METHOD,
+    )
 
 
 @dataclass(frozen=True)

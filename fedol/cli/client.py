@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,7 @@ def fit(
     model: Annotated[str, typer.Option(help="resnet20, cnn, my.py:Class, ...")] = "resnet20",
     out: Annotated[Path, typer.Option(help="The trained model.")] = Path("model.safetensors"),
     config: Config = None,
+    public: PublicImages = None,
     dp_epsilon: Annotated[
         float | None,
         typer.Option(help="Train with differential privacy, ε at most this large; needs the extra 'privacy' (Opacus)."),
@@ -40,6 +42,9 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Train one of FedOL's models on your own data. Optional: any model of any framework will do as well.
+
+    With --folds it also learns what is public, and can then say how far a public image looks like your data: what the
+    server's method union adds up.
 
     Example: fedol client fit task --data my.npz --model resnet20 --out mine.safetensors
     """
@@ -58,17 +63,20 @@ def fit(
         raise InputError("--dp-delta alone makes nothing private; give --dp-epsilon too.")
     budget = None if dp_epsilon is None else Budget(dp_epsilon, **({} if dp_delta is None else {"delta": dp_delta}))
     with LiveProgress(quiet=quiet or as_json) as progress:
-        progress.stage("client", wanted.epochs)
+        progress.stage("client", wanted.epochs * max(1, wanted.folds))
         folder = TaskFolder.open(task)
+        shared = folder.samples(public) if wanted.folds or public else None
         result = client_fit(
             folder.task, data, model, out, recipe_of(wanted), wanted.width, wanted.seed, wanted.device,
-            on_epoch=progress.epoch, budget=budget, shape=folder.shape(),
+            on_epoch=progress.epoch, budget=budget, shape=folder.shape(), folds=wanted.folds, public=shared,
         )  # fmt: skip
     if as_json:
         print(json.dumps({"out": str(out), **result}))
     if as_json or quiet:
         return
-    say(f"{out}: trained on {result['samples']:,} images, {100 * result['accuracy']:.1f} % right on your test images.")
+    told = f" and {folder.task.samples:,} public ones in {wanted.folds} folds" if wanted.folds else ""
+    right = f"{100 * result['accuracy']:.1f} % right on your test images"
+    say(f"{out}: trained on {result['samples']:,} images{told}, {right}.")
     if result["privacy"]:
         say(f"Private: {Guarantee(**result['privacy'])}")
 
@@ -104,7 +112,7 @@ def predict(
     from fedol.knowledge.header import check_sender
     from fedol.privacy.release import parsed, released
     from fedol.report.live import LiveProgress
-    from fedol.report.terminal import size
+    from fedol.report.terminal import mass_remarks, size
     from fedol.text import say
 
     folder = TaskFolder.open(task)
@@ -114,12 +122,23 @@ def predict(
         parsed(release)
     with LiveProgress(quiet=quiet or as_json):
         knowledge = predict_knowledge(model, folder.samples(public), folder.task, name, trust_code)
+    masses = knowledge.ratios
     if release:
         knowledge = released(knowledge, release)
     written = knowledge.save(out, packed, key)
+    sent = asdict(knowledge.ratios) | {"over_expected": knowledge.mean_mass} if knowledge.ratios else None
     if as_json:
-        print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written}))
-    elif not quiet:
-        if knowledge.privacy or release:
-            say(f"Privacy: {knowledge.privacy or 'no formal guarantee.'}")
-        say(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")
+        print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written, "ratios": sent}))
+        return
+    if quiet:
+        return
+    if sent:
+        of = f", from {sent['private']:,} images of yours" if sent["private"] else ""
+        say(f"With masses: how much each public image looks like your data ({sent['folds']} folds{of}).")
+        for line in mass_remarks(sent["over_expected"]):
+            say(line)
+    elif masses:
+        say("Without masses: --release says less, and they would say more. The server hears predictions.")
+    if knowledge.privacy or release:
+        say(f"Privacy: {knowledge.privacy or 'no formal guarantee.'}")
+    say(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")

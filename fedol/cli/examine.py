@@ -37,7 +37,7 @@ def inspect(
         raise typer.Exit(2)
 
 
-@with_settings(ClientSettings, but=("width", "device"))
+@with_settings(ClientSettings, but=("width", "device", "folds"))
 def audit(
     settings: dict[str, Any],
     run: Annotated[Path | None, typer.Argument(help="The folder of a finished 'fedol run'.")] = None,

@@ -53,6 +53,8 @@ def predict(
 ) -> None:
     """Print the class of each image and the model's confidence, one line per image, separated by tabs.
 
+    A model of the method union also says which images are like no client's data, where every client sent masses.
+
     Example: fedol predict runs/federation images/
     """
     import numpy as np
@@ -72,12 +74,15 @@ def predict(
         {"image": name, "class": model.classes[row.argmax()], "probability": float(row.max())}
         for name, row in zip(names, probs, strict=True)
     ]
+    if (known := model.known(probs)) is not None:
+        rows = [{**row, "known": bool(here)} for row, here in zip(rows, known, strict=True)]
     if as_json:
         print(json.dumps(rows, indent=1))
         return
     for line in rows:
         image, name = (shown(line[key], "cell") for key in ("image", "class"))
-        print(f"{image}\t{name}\t{line['probability']:.4f}")
+        note = "" if line.get("known", True) else "\tlike no client's data"
+        print(f"{image}\t{name}\t{line['probability']:.4f}{note}")
 
 
 def export(

@@ -113,3 +113,12 @@ def familiarity(log_mass: Tensor, share: float) -> Tensor:
     Its mean over the public set is one where the two are of one domain.
     """
     return (exact(log_mass) - torch.tensor(share, dtype=torch.float64).log()).exp()
+
+
+def unsure_above(probs: Tensor, strange: int) -> float:
+    """The entropy above which a model has ``strange`` of its predictions [N, C], fewer than N: how it says "nobody".
+
+    The server cannot compute the mass of a new sample, but it learnt the public ones of small mass from answers that
+    say nothing, so it is unsure there. As many as the clients' masses call strange are to lie above (docs/union.md).
+    """
+    return shannon(exact(probs)).sort(descending=True).values[strange].item()

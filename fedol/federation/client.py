@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,14 @@ import torch
 
 from fedol.code import imported
 from fedol.data import Dataset, Labelled, fingerprint, load
+from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError, cause, measures
+from fedol.knowledge.header import Ratios
 from fedol.knowledge.task import Task
+from fedol.methods.union import folds_of
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
+from fedol.models.openset import MOST_FOLDS, OpenSet, sensible
 from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy
@@ -70,14 +75,24 @@ def client_fit(
     on_epoch: OnEpoch = lambda epoch: None,
     budget: Budget | None = None,
     shape: tuple[int, ...] | None = None,
+    folds: int = 0,
+    public: Samples | None = None,
 ) -> dict[str, Any]:
     """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test samples.
 
     Every epoch is kept beside ``out`` until the end: stopped at any moment, the same call goes on after the last one.
     With a privacy budget the training is differentially private, and the model file says so; it then starts anew.
-    ``shape`` is that of the public samples, where it is known: what was trained on others could not predict them.
+    With ``folds`` the model also learns what is public, once a fold (``fedol.methods.union``); it needs the ``public``
+    samples. ``shape`` is that of the public samples, where it alone is known: what was trained on others could not
+    predict them.
     """
+    if folds and not sensible(folds):
+        raise InputError(f"--folds must lie between 2 and {MOST_FOLDS}, or be 0 for no masses, but is {folds}.")
+    if folds and (public is None or len(public) < 2 * folds):
+        given = "none are given" if public is None else f"the task has {len(public)}"
+        raise InputError(f"{folds} folds need at least {2 * folds} public samples, but {given}.")
     train, test = client_data(data, task)
+    shape = shape if public is None else public.shape
     if shape is not None and train.samples.shape != shape:
         own, theirs = measures(train.samples.shape), measures(shape)
         raise InputError(
@@ -86,10 +101,10 @@ def client_fit(
     # A private model is scaled by constants: the data's own mean and spread would be released without noise.
     prepare = train.samples.unfitted() if budget else train.samples.fit()
     model = spec_for(model) if budget else model
-    architecture = Architecture.on(train.samples, model, task.classes, width, prepare)
+    architecture = replace(Architecture.on(train.samples, model, task.classes, width, prepare), folds=folds)
     where = resolve_device(device)
-    unfinished = EpochFile(out.with_name(f"{out.name}.unfinished"), _identity(task, architecture, train, recipe, seed))
-    job = Job(
+    identity = _identity(task, architecture, train, recipe, seed)
+    whole = Job(
         name="client",
         model=architecture.build(derive(seed, "client", "init")),
         inputs=train.samples,
@@ -98,24 +113,36 @@ def client_fit(
         recipe=recipe,
         seed=derive(seed, "client"),
         alone=True,
-        # A private training is not kept between epochs: its noise must not be drawn twice for one budget.
-        resume=None if budget else unfinished.read(),
-        checkpoint=None if budget else unfinished.keep,
     )
     record: dict[str, Any] = {"recipe": recipe.as_json()}  # an audit trains models of this kind
-    if budget:
-        loss, guarantee = fit_private(job, budget, where, on_epoch)
+    jobs: Iterable[Job] = [whole]
+    if public is not None and isinstance(whole.model, OpenSet):
+        jobs = folds_of(whole, whole.model, public, len(task.classes))
+        # Under differential privacy the number of private samples is itself a secret.
+        record |= {"ratios": asdict(Ratios(0 if budget else len(train), folds)), "public": task.fingerprint}
+    kept, losses, guarantee = list[EpochFile](), list[float](), None
+    for number, job in enumerate(jobs):
+        if budget:  # not kept between epochs: its noise must not be drawn twice for one budget
+            loss, spent = fit_private(job, budget.part(max(1, folds)), where, on_epoch)
+            guarantee = spent if guarantee is None else guarantee.and_then(spent)
+        else:
+            name = f"{out.name}.fold{number + 1}.unfinished" if folds else f"{out.name}.unfinished"
+            kept.append(EpochFile(out.with_name(name), identity))
+            job = replace(job, resume=kept[-1].read(), checkpoint=kept[-1].keep)
+            (result,) = fit([job], where, on_epoch)
+            if result.error:
+                raise FedolError(result.error)
+            loss = result.losses[-1]
+        losses.append(loss)
+    if guarantee:
         record["privacy"] = asdict(guarantee)
-    else:
-        (result,) = fit([job], where, on_epoch)
-        if result.error:
-            raise FedolError(result.error)
-        loss = result.losses[-1]
-    trained = ServerModel(job.model, architecture, [record], where)
+    trained = ServerModel(whole.model, architecture, [record], where)
     score = accuracy(trained.predict_log_proba(test.samples), test.y)
     trained.save(out)
-    unfinished.forget()
-    return {"samples": len(train), "loss": loss, "accuracy": score, "privacy": record.get("privacy")}
+    for file in kept:
+        file.forget()
+    found = {"samples": len(train), "loss": sum(losses) / len(losses), "accuracy": score}
+    return {**found, "folds": folds, "privacy": record.get("privacy")}
 
 
 def _identity(task: Task, architecture: Architecture, train: Labelled, recipe: Recipe, seed: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ What a model is handed:
     a ``torch.nn.Module``                                float32, images in [0, 1], [N, channels, H, W]
     anything with ``predict_proba`` (scikit-learn, ...)  float32, images in [0, 1], one flat row per sample
     ONNX                                                 whichever of these its input's type and rank ask for
+    a fitted ``fedol.OpenSet``                            nothing: it has answered already, with masses
 What it gives: a row per sample with a number per class of the task, in its order: probabilities, or logits from
 networks. An estimator with ``classes_`` may know only some of the classes, as positions or by name.
 """
@@ -25,10 +26,12 @@ from fedol.core.arrays import SUM_TOLERANCE, Array
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge import Knowledge
-from fedol.knowledge.header import Guarantee
+from fedol.knowledge.header import Guarantee, Ratios
 from fedol.knowledge.task import Task
 from fedol.knowledge.upload import on_all_classes
+from fedol.methods.union import answers
 from fedol.model import ServerModel, load
+from fedol.models.openset import OpenSet
 from fedol.progress import watched
 from fedol.training import Recipe
 
@@ -39,8 +42,43 @@ def predict_knowledge(
     spec: str, public: Samples | Array, task: Task, client: str, trust_code: bool = False
 ) -> Knowledge:
     """One client's knowledge from its model: a file (.safetensors, .onnx, .joblib) or ``my.py:load``."""
-    model = open_model(spec, trust_code)
-    return replace(_knowledge(_values(spec, model, samples(public), task), task, client), privacy=promise(model))
+    model, shared = open_model(spec, trust_code), samples(public)
+    if isinstance(model, ServerModel) and isinstance(model.module, OpenSet):
+        found = _own_ratios(model, model.module, shared, task, client)
+    elif all(callable(getattr(model, verb, None)) for verb in ("log_ratios", "knowledge")):
+        found = _given_ratios(spec, model, shared, task, client)
+    else:
+        found = _knowledge(_values(spec, model, shared, task), task, client)
+    return replace(found, privacy=promise(model) or found.privacy)
+
+
+def _own_ratios(model: ServerModel, module: OpenSet, public: Samples, task: Task, client: str) -> Knowledge:
+    """The answers of a model of ``fedol client fit --folds``: each fold's from the net that has not seen it."""
+    _same_classes(model, task)
+    known, record = model.architecture, _record(model)
+    ratios = Ratios.from_json(record.get("ratios"))
+    if ratios is None or record.get("public") != task.fingerprint:
+        raise InputError("The model learnt what is public from other samples than this task's; train it for this task.")
+    logs = answers(module, known.prepare.accept(public, known.shape), known, model.device)
+    return Knowledge.from_log_ratios(logs, task, client, ratios.private, ratios.folds)
+
+
+def _given_ratios(spec: str, model: Any, public: Samples, task: Task, client: str) -> Knowledge:
+    """Those of a fitted ``fedol.OpenSet``, which has answered on the public samples while it was fitted."""
+    try:
+        found = model.knowledge(task, client)
+    except FedolError:
+        raise
+    except Exception as error:  # other people's models
+        raise InputError(f"The model '{spec}' fails on the public {public.kind}: {cause(error)}.") from error
+    if not isinstance(found, Knowledge) or found.log_probs.shape != (len(public), len(task.classes)):
+        raise InputError(f"The model '{spec}' gives no knowledge of this task; fit it to the task's public samples.")
+    return replace(found, task=task.ref, client=client)
+
+
+def _same_classes(model: Any, task: Task) -> None:
+    if isinstance(model, ServerModel) and model.classes != task.classes:
+        raise InputError("The model was trained for other classes than the task's; train it for this task.")
 
 
 def _values(spec: str, model: Any, inputs: Samples, task: Task) -> np.ndarray:
@@ -164,8 +202,7 @@ READERS: dict[str, Callable[[Path], Any]] = {OURS: load, ".onnx": _onnx, ".jobli
 
 
 def _predict(model: Any, inputs: Samples, task: Task) -> np.ndarray:
-    if isinstance(model, ServerModel) and model.classes != task.classes:
-        raise InputError("The model was trained for other classes than the task's; train it for this task.")
+    _same_classes(model, task)
     parts = [inputs.take(slice(start, start + BATCH)) for start in range(0, len(inputs), BATCH)]
     return np.concatenate([_batch(model, part, task) for part in watched(parts, "predicting")])
 

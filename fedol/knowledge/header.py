@@ -40,6 +40,10 @@ class Guarantee:
     def __str__(self) -> str:
         return f"ε = {self.epsilon:.3g}, δ = {self.delta:.3g}; it covers {printable(self.covers)}."
 
+    def and_then(self, other: Guarantee) -> Guarantee:
+        """What still holds of the same data for both results together: epsilons and deltas add up."""
+        return dataclasses.replace(self, epsilon=self.epsilon + other.epsilon, delta=self.delta + other.delta)
+
     @classmethod
     def from_json(cls, values: Any) -> Guarantee | None:
         """From what a stranger's header says; None where it says nothing."""
@@ -69,7 +73,7 @@ class Ratios:
         if values is None:
             return None
         good = isinstance(values, dict) and set(values) == {"private", "folds"}
-        if not good or not all(type(n) is int and 0 <= n < 1 << 53 for n in values.values()):
+        if not good or not all(type(n) is int and 0 <= n < 1 << 53 for n in values.values()) or not values["folds"]:
             raise InputError("its header says nothing sensible about its ratios")
         return cls(**values)
 

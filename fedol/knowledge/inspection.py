@@ -20,7 +20,7 @@ ROWS = 4096  # images that are looked at at a time
 
 
 def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
-    """Size, codec, an entropy histogram, the predicted class mix and, with a task, whether it fits.
+    """Size, codec, histograms of entropy and mass, the predicted class mix and, with a task, whether it fits.
 
     Nothing is unpacked that is larger than the task's predictions are or, without a task, than the file's size allows.
     """
@@ -58,7 +58,24 @@ def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
         },
         "class_mix": {names[c]: float(predicted[c]) for c in order},
         "mean_probability": {names[c]: float(mean[c]) for c in order},
+        "ratios": _ratios(knowledge),
         "fits": fits,
+    }
+
+
+def _ratios(knowledge: Knowledge) -> dict[str, Any] | None:
+    """How far each sample looks like the client's data: m_k(x), whose mean should be n_k / n_u; None without masses."""
+    if knowledge.log_mass is None or knowledge.ratios is None:
+        return None
+    logs, private = knowledge.log_mass.double().numpy(), knowledge.ratios.private
+    counts, edges = np.histogram(logs, BINS)
+    return {
+        "private": private or None,
+        "folds": knowledge.ratios.folds,
+        "mean_mass": float(np.exp(logs).mean()),
+        "expected": private / len(logs) if private else None,
+        "over_expected": knowledge.mean_mass,
+        "log_mass": {"edges": edges.tolist(), "counts": counts.tolist()},
     }
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedol.core.arrays import Array, exact, probabilities, to_tensor
-from fedol.core.union import bounded
+from fedol.core.union import bounded, familiarity
 from fedol.errors import InputError, cause
 from fedol.files import write_atomically
 from fedol.knowledge import codecs, signing
@@ -136,6 +136,16 @@ class Knowledge:
         if self.log_mass is None:
             raise InputError(f"{self.client} sends predictions without their mass, so it has no ratios.")
         return self.log_probs + self.log_mass[:, None]
+
+    @property
+    def mean_mass(self) -> float | None:
+        """The mean of m_k over n_k / n_u, which is one where the densities are right; None where one is not said.
+
+        Near zero the public set is of another domain than the client's data, or lacks its classes.
+        """
+        if self.log_mass is None or self.ratios is None or not self.ratios.private:
+            return None
+        return familiarity(self.log_mass, self.ratios.private / len(self.log_probs)).mean().item()
 
     def encode(self, codec: str = codecs.DEFAULT, key: Path | None = None) -> bytes:
         """The file's bytes, signed with the private key in the file ``key`` where it is given."""

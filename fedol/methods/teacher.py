@@ -42,6 +42,7 @@ class Targets:
     soft: Tensor  # [N, C]; rows need not sum to one
     record: Mapping[str, float] = field(default_factory=dict)
     votes: PseudoLabels[Tensor] | None = None
+    strange: int | None = None  # how many samples are like no client's, where the method can tell
     restart: bool = False  # train from freshly drawn weights instead of continuing the server's
 
 
@@ -86,9 +87,9 @@ class Once:
         return self.answer
 
 
-def once(soft: Tensor, **record: float) -> Teacher:
+def once(soft: Tensor, strange: int | None = None, **record: float) -> Teacher:
     """The teacher that trains the server one time on ``soft`` [N, C]; ``record`` goes into the history."""
-    return Once(Targets(soft.float(), record))
+    return Once(Targets(soft.float(), record, strange=strange))
 
 
 def one_hot(labels: Tensor, classes: int) -> Tensor:

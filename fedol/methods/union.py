@@ -112,6 +112,10 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     share = sum(shares) / len(shares)
     if clients > len(shares):
         sums = sums.including(guessed.log_ratios() + torch.tensor(share).log())
-    middle = familiarity(sums.log_mass(), share * clients).median().item()
-    soft = sums.posterior() if middle >= STRANGE else pool.pooled().soft
-    return once(soft, familiarity=middle, ratios=len(shares) / clients)
+    familiar = familiarity(sums.log_mass(), share * clients)
+    middle, heard = familiar.median().item(), len(shares) / clients
+    if middle < STRANGE:
+        return once(pool.pooled().soft, familiarity=middle, ratios=heard)
+    # A client that sends no mass does not say what it does not know.
+    strange = int((familiar < STRANGE).sum()) if clients == len(shares) else None
+    return once(sums.posterior(), strange, familiarity=middle, ratios=heard)

@@ -24,6 +24,11 @@ class OpenSet(nn.Module):
         return torch.logsumexp(torch.stack(answers), 0) - math.log(len(answers))
 
 
+def sensible(folds: int) -> bool:
+    """Whether a public set can be cut into so many parts: of one, no net would have seen any public sample."""
+    return 2 <= folds <= MOST_FOLDS
+
+
 def fold_of(samples: int, folds: int) -> Tensor:
     """The fold of each public sample [N], dealt in turn: no net answers on what it was shown as public."""
     return torch.arange(samples) % folds

@@ -5,6 +5,8 @@ Membership inference asks whether predictions on an image tell that the model wa
 trains shadow models of the same kind, some with and some without the image, and asks which of the two groups the real
 prediction looks like. Both see exactly what a knowledge file holds.
 
+A client of the union also sends masses, which are about membership by construction: a threshold on them is a third.
+
 Who attacks: someone who reads the client's file and chose the public images, so that images that may be the client's
 are among them (a coordinator can do that; otherwise no private image is ever predicted). What is asked: which of these
 images the client was trained on, and how many images of each class it holds. Members and others have the same
@@ -27,6 +29,7 @@ from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge, codecs
 from fedol.model import ServerModel
+from fedol.models.openset import OpenSet
 from fedol.privacy.release import parsed, released
 from fedol.progress import watched
 from fedol.seeding import derive, numpy_generator
@@ -130,6 +133,7 @@ class Attacker:
     held: npt.NDArray[np.bool_]  # [S, N]: what each of them was trained on
     mix: Values  # the client's true class mix
     recipe: Recipe  # the shadows'
+    mass: torch.Tensor | None  # how far the pool looks like the client's data, where it says so (fedol.core.union)
 
     @classmethod
     def of(
@@ -149,7 +153,8 @@ class Attacker:
         seen, held = _shadows(model, pool, recipe, shadows, seed, on_epoch)
         mix = np.bincount(members.y, minlength=len(model.classes)) / len(members)
         said, publicly = model.predict_log_proba(pool.samples), model.predict_log_proba(public)
-        return cls(pool, np.arange(len(pool)) < len(inside), said, publicly, seen, held, mix, recipe)
+        member, mass = np.arange(len(pool)) < len(inside), _log_mass(model, pool.samples)
+        return cls(pool, member, said, publicly, seen, held, mix, recipe, mass)
 
     def read(self, codec: str, release: str | None = None) -> dict[str, Any]:
         """What a file in this codec reveals; the shadows' answers are released and packed as the client's are."""
@@ -166,6 +171,8 @@ class Attacker:
             usual = np.stack([confidence(sent(log_probs), labels) for log_probs in self.shadows])
             ratio = likelihood_ratio(observed, usual, self.held)
             attacks["likelihood ratio"] = asdict(Leakage.of(ratio, self.member))
+        if self.mass is not None and not release:
+            attacks["masses"] = asdict(Leakage.of(self.mass.double().numpy(), self.member))
         inferred = sent(self.said_publicly).exp().mean(0).numpy()
         even = np.full(len(self.mix), 1 / len(self.mix))
         return {
@@ -180,6 +187,14 @@ class Attacker:
                 "error_of_guessing_evenly": _variation(even, self.mix),
             },
         }
+
+
+def _log_mass(model: Answers, inputs: Samples) -> torch.Tensor | None:
+    """The masses that a client's net gives to samples that it was not shown as public, as those it answers on."""
+    if not isinstance(model, ServerModel) or not isinstance(model.module, OpenSet):
+        return None
+    log_probs = predict(model.module.nets[0], inputs, model.architecture.prepare, model.device)
+    return torch.logsumexp(log_probs[:, :-1], 1) - log_probs[:, -1]
 
 
 def _matched(members: Labelled, others: Labelled, seed: int) -> tuple[Labelled, Labelled]:

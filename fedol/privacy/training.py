@@ -37,6 +37,10 @@ class Budget:
                 f"--dp-epsilon must be positive and --dp-delta in (0, 1), not {self.epsilon}, {self.delta}."
             )
 
+    def part(self, trainings: int) -> Budget:
+        """What each of several trainings on the same data may spend: their guarantees add up."""
+        return Budget(self.epsilon / trainings, self.delta / trainings)
+
 
 def fit_private(
     job: Job, budget: Budget, device: torch.device, on_epoch: OnEpoch = lambda epoch: None

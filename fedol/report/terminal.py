@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from rich import box
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from fedol.knowledge.header import Guarantee
 from fedol.methods import title
+from fedol.methods.union import STRANGE
 from fedol.robust.defence import hearing_everyone, left_out
 from fedol.robust.trust import FEWEST
 from fedol.text import shown
@@ -157,6 +159,7 @@ def remarks(summary: dict[str, Any]) -> list[str]:
     lines += [f"{c['client']} promises privacy: {c['privacy']}" for c in summary["clients"] if c["privacy"]]
     if summary["test"]:
         lines.append(f"Accuracy on {summary['test']['samples']:,} test images: {percent(summary['test']['accuracy'])}.")
+    lines += _fallback(summary["history"][-1])
     if "changed" in summary:
         changed = summary["changed"]
         names = ", ".join(changed["new_clients"]) or "nobody"
@@ -168,6 +171,15 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         if before:
             lines.append(f"Accuracy before: {percent(before['accuracy'])}, now: {percent(after['accuracy'])}.")
     return lines
+
+
+def _fallback(last: dict[str, Any]) -> list[str]:
+    """Where the method union did not learn from ratios, and why."""
+    if "familiarity" not in last or last["familiarity"] >= STRANGE:
+        return []
+    if not last["ratios"]:
+        return ["No client sent masses, so the server learnt from their pool; see --folds of fedol client fit."]
+    return ["The public images hardly look like the clients' data, so the server learnt from their pool instead."]
 
 
 def suspicions(summary: dict[str, Any]) -> list[str]:
@@ -194,6 +206,8 @@ def inspection_view(found: dict[str, Any]) -> Group:
     smaller = found["float32_bytes"] / found["bytes"]
     facts.add_row("size", plain(f"{size(found['bytes'])} ({found['codec']}; {smaller:.1f} times smaller than float32)"))
     facts.add_row("predictions", f"{found['samples']:,} images, {found['classes']} classes")
+    masses = found["ratios"]
+    facts.add_row("masses", f"yes, from {count(masses['folds'], 'fold')}" if masses else "no")
     facts.add_row("task", plain(found["task"] or "none"))
     facts.add_row("signed", "yes" if found["signed"] else "no")
     promise = found["privacy"]
@@ -203,15 +217,49 @@ def inspection_view(found: dict[str, Any]) -> Group:
         facts.add_row("fits", "not checked; give --task")
     else:
         facts.add_row("fits", "[green]yes" if fits["fits"] else plain(f"no: {fits['reason']}", "bold red"))
-    return Group(facts, "", _entropy(found["entropy"]), "", _classes(found["class_mix"]))
+    parts: list[RenderableType] = [facts, "", _entropy(found["entropy"]), ""]
+    if found["ratios"]:
+        parts += [_masses(found["ratios"], found["samples"])]
+        parts += [*map(plain, mass_remarks(found["ratios"]["over_expected"])), ""]
+    return Group(*parts, _classes(found["class_mix"]))
 
 
 def _entropy(entropy: dict[str, Any]) -> Table:
-    table = Table(title="How sure it is: entropy of the predictions in nats", show_header=False, box=None)
-    most = max(entropy["counts"])
-    for low, high, count in zip(entropy["edges"], entropy["edges"][1:], entropy["counts"], strict=False):
-        table.add_row(f"{low:.2f} to {high:.2f}", "█" * round(BAR * count / most), f"{count:,}")
+    title = "How sure it is: entropy of the predictions in nats"
+    return _histogram(title, [f"{edge:.2f}" for edge in entropy["edges"]], entropy["counts"])
+
+
+def _masses(ratios: dict[str, Any], samples: int) -> Table:
+    """How far the public images look like the client's, and what that tells others."""
+    title = "What looks like your data: times as often there as among the public images"
+    logs = ratios["log_mass"]
+    table = _histogram(title, [f"{math.exp(edge):.2g}" for edge in logs["edges"]], logs["counts"])
+    mean = f"The mean is {ratios['mean_mass']:.2g}"
+    if ratios["expected"]:
+        mean += f"; your {ratios['private']:,} images over {samples:,} public ones make {ratios['expected']:.2g}"
+    told = "how many images you hold, and " if ratios["private"] else ""
+    table.caption = plain(
+        f"{mean}. Whoever gets this file learns {told}how much each public image looks like yours. That tells more of "
+        "your images, were any among the public ones, than predictions do: see fedol audit; --release leaves it out."
+    )
     return table
+
+
+def _histogram(title: str, edges: list[str], counts: list[int]) -> Table:
+    table = Table(title=title, show_header=False, box=None)
+    for low, high, number in zip(edges, edges[1:], counts, strict=False):
+        table.add_row(f"{low} to {high}", "█" * round(BAR * number / max(counts)), f"{number:,}")
+    return table
+
+
+def mass_remarks(over_expected: float | None) -> list[str]:
+    """What a client should know about its masses before it sends them."""
+    if over_expected is None or over_expected >= STRANGE:
+        return []
+    return [
+        f"Warning: the public images hardly look like yours ({over_expected:.2g} of what is expected): they are of "
+        "another domain, or lack your classes. Where that is so at most clients, the server falls back to predictions."
+    ]
 
 
 def _classes(mix: dict[str, float]) -> Table:

@@ -67,7 +67,14 @@ VALUES: dict[str, Any] = {"int": 7, "float": 0.5, "bool": True}
 @pytest.mark.parametrize("item", fields(RunSettings), ids=lambda item: item.name)
 def test_what_is_given_reaches_the_settings(item: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the real command line, up to where the simulation would begin."""
-    words = {"defence": "trust", "method": "feddf", "codec": "float16", "patch": "cutout", "schedule": "cosine"}
+    words = {
+        "defence": "trust",
+        "method": "feddf",
+        "codec": "float16",
+        "patch": "cutout",
+        "client_patch": "cutout",
+        "schedule": "cosine",
+    }
     words |= {"server_schedule": "cosine", "optimiser": "sgd", "server_optimiser": "sgd", "partition": "iid"}
     value = VALUES.get(str(item.type).split(" | ")[0], words.get(item.name, "mlp"))
     seen: list[Any] = []

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import fedol
-from fedol.core.union import MOST, Union, bounded, familiarity, guessed_mass
+from fedol.core.union import MOST, Union, bounded, familiarity, guessed_mass, unsure_above
 from fedol.errors import InputError
 
 
@@ -104,3 +104,10 @@ def test_the_guessed_mass_has_the_mean_of_a_density() -> None:
     entropy = -(probs * probs.log()).sum(1)
     assert (mass.argsort() == (-entropy).argsort()).all()
     assert familiarity(mass.log(), 0.25).mean().item() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("strange", [0, 1, 7])
+def test_as_many_predictions_are_unsure_as_samples_are_strange(strange: int) -> None:
+    probs = torch.from_numpy(np.random.default_rng(3).dirichlet(np.ones(5), 20))
+    above = unsure_above(probs, strange)
+    assert sum(float(-(p * p.log()).sum()) > above for p in probs) == strange

@@ -13,13 +13,14 @@ import random
 import struct
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from fedol import Knowledge, Task
 from fedol.data import Normalisation
@@ -30,15 +31,18 @@ from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.folder import Inbox
 from fedol.knowledge.inspection import inspect
 from fedol.model import Architecture, ServerModel, load
-from fedol.models import create
+from fedol.report.terminal import inspection_view
 
 PUBLIC = np.arange(40, dtype=np.uint8).reshape(10, 1, 2, 2)
 TASK = Task.of(PUBLIC, ["a", "b", "c", "d"], "fuzz")
 _PROBS = np.random.default_rng(0).dirichlet(np.ones(4) / 2, 10)
+_ALICE = Knowledge.from_probabilities(_PROBS, TASK, "alice")
 SEEDS = [
-    Knowledge.from_probabilities(_PROBS, TASK, "alice").encode(codec)
+    _ALICE.encode(codec)
     for codec in ("float32", "float16+zstd", "q7c60", "q7c60+zstd", "q2c20+zstd", "top2", "top2+zstd")
 ]
+_MASSES = _ALICE.with_mass(np.linspace(-4, 3, 10), private=30, folds=2)
+SEEDS += [_MASSES.encode(codec) for codec in ("float32", "q7c60", "q7c60+zstd", "top2+zstd")]
 WORDS = [b"0", b"-1", b"1e999", b"null", b"[]", b"{}", b'""', b"true", b"NaN", b"99999999999999999999", b"\xff\xfe"]
 WORDS += [b"\\ud800", b'"\\udfff"', b"\\u202e", b"\x1b[2J"]
 VALUES: list[Any] = [0, -1, 10, 4, 2**63, 10**400, 1.5, None, True, [], {}, "", "top2", "q8c60", "../x", "é" * 99]
@@ -75,7 +79,9 @@ def decoded(data: bytes) -> bool:
         knowledge, _ = Knowledge.decode(data, TASK)
     except InputError as error:
         return _refused(str(error))
-    probs = knowledge.probabilities()
+    probs, mass = knowledge.probabilities(), knowledge.log_mass
+    assert (mass is None) == (knowledge.ratios is None)
+    assert mass is None or (mass.shape == (10,) and bool(mass.isfinite().all()) and knowledge.mean_mass != np.inf)
     assert probs.shape == (10, 4) and bool((probs >= 0).all()) and bool(((probs.sum(1) - 1).abs() < 1e-4).all())
     return True
 
@@ -105,7 +111,9 @@ def inspected(data: bytes) -> bool:
         file.write(data)
         file.flush()
         try:
-            json.dumps(inspect(Path(file.name), TASK))
+            found = inspect(Path(file.name), TASK)
+            json.dumps(found, allow_nan=False)
+            Console(file=StringIO()).print(inspection_view(found))
         except InputError:
             return False
     return True
@@ -130,7 +138,7 @@ def loaded(data: bytes) -> bool:
         file.flush()
         try:
             model = load(file.name)
-            model.predict(np.zeros((2, *model.architecture.shape), np.uint8))
+            model.known(model.predict_proba(np.zeros((2, *model.architecture.shape), np.uint8)))
         except FedolError:
             return False
     return True
@@ -162,7 +170,7 @@ def mutate_task(rng: random.Random) -> bytes:
 
 def mutate_model(rng: random.Random) -> bytes:
     """A good model file with one to four things wrong."""
-    return _changed(_model(), rng, [_flip, _cut, _insert, _length, _word, _entry, _entry])
+    return _changed(rng.choice(_models()), rng, [_flip, _cut, _insert, _length, _word, _entry, _entry])
 
 
 def mutate_public(rng: random.Random) -> bytes:
@@ -207,12 +215,18 @@ def _task() -> bytes:
 
 
 @cache
-def _model() -> bytes:
+def _models() -> list[bytes]:
+    """A server's, and one of a client that knows what is public."""
     shape = Architecture("mlp", TASK.classes, (1, 2, 2), 2, Normalisation((0.5,), (0.5,)))
+    files = []
     with tempfile.TemporaryDirectory() as scratch:
-        module = create("mlp", classes=4, shape=(1, 2, 2), width=2)
-        ServerModel(module, shape, [{"iteration": 1, "loss": 0.5}]).save(Path(scratch) / "model.safetensors")
-        return (Path(scratch) / "model.safetensors").read_bytes()
+        server = ServerModel(shape.build(), shape, [{"iteration": 1, "loss": 0.5, "unsure_above": 1.0}])
+        folds = replace(shape, folds=2)
+        client = ServerModel(folds.build(), folds, [{"ratios": {"private": 30, "folds": 2}}])
+        for model in (server, client):
+            model.save(Path(scratch) / "model.safetensors")
+            files.append((Path(scratch) / "model.safetensors").read_bytes())
+    return files
 
 
 def _changed(good: bytes, rng: random.Random, changes: list[Callable[[bytearray, random.Random], None]]) -> bytes:

@@ -9,6 +9,7 @@ What the configuration may say (Flower calls it the node config):
                without: a trained model (.safetensors, .onnx, .joblib) or file.py:load, see ``predictors``
     data       the private images: an .npz file, a folder, package.module:function or file.py:function
     width, epochs, batch-size, lr, optimiser, schedule, augment, seed, device, ...   of that training
+    folds      of that training too: with masses, for a server whose method is union
     trust-code whether a .safetensors file that names a class as its model may have that class imported and called
     codec, key how the file is packed, and what it is signed with
     cache      where finished files are kept, so that no question is worked on twice; and the epochs of a training, so
@@ -28,6 +29,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedol.config import recipe_of
+from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError, cause, unknown
 from fedol.federation.client import client_fit
 from fedol.federation.predictors import predict_knowledge
@@ -102,14 +104,16 @@ class Node(ClientSettings, Whose):
         if not kept.exists():
             private_folder(kept.parent)
             trained = kept.with_suffix(".safetensors")
-            model = self._fit(folder, public.shape, trained) if self.data else expanduser(self.model)
+            model = self._fit(folder, public, trained) if self.data else expanduser(self.model)
             knowledge = predict_knowledge(model, public, folder.task, self.client, self.trust_code)
             write_atomically(kept, knowledge.encode(codec, key), private=True)
         return kept.read_bytes()
 
-    def _fit(self, folder: TaskFolder, shape: tuple[int, ...], out: Path) -> str:
-        data, model = expanduser(self.data), expanduser(self.model)
-        client_fit(folder.task, data, model, out, recipe_of(self), self.width, self.seed, self.device, shape=shape)
+    def _fit(self, folder: TaskFolder, public: Samples, out: Path) -> str:
+        client_fit(
+            folder.task, expanduser(self.data), expanduser(self.model), out, recipe_of(self), self.width, self.seed,
+            self.device, folds=self.folds, public=public,
+        )  # fmt: skip
         return str(out)
 
     def digest(self) -> str:

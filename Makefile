@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 
 run: $(VENV)/.installed
 	$(BIN)/fedol run --out runs/quick
+	$(BIN)/fedol run --method union --beside runs/quick --out runs/union
 
 # Two processes for two cores; more threads of torch would stand in each other's way.
 test: lint docs

@@ -64,6 +64,7 @@ def test_every_setting_counts_in_the_hash() -> None:
         "optimiser": "sgd",
         "schedule": "cosine",
         "patch": "cutmix",
+        "client_patch": "cutout",
         "average": 0.9,
     }
     for field in dataclasses.fields(RunConfig):

@@ -15,6 +15,7 @@ from fedol.cli.options import OUTPUT, Config, Force, Json, Preset, Quiet, TrustC
 from fedol.settings import TRAINING, Dealing, RunSettings
 
 if TYPE_CHECKING:
+    from fedol.config import RunConfig
     from fedol.federation.scenario import Engine
     from fedol.federation.simulation import RunResult
 
@@ -39,6 +40,12 @@ def run(
     out: Annotated[
         Path | None,
         typer.Option(help="The run folder; the same one again continues the run.", rich_help_panel=OUTPUT),
+    ] = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Show the server of this finished run of the same data, too; may be repeated.", rich_help_panel=OUTPUT
+        ),
     ] = None,
     force: Force = False,
     tensorboard: Annotated[
@@ -70,6 +77,7 @@ def run(
     from fedol.report.terminal import history_table, plain, run_table, suspicions
 
     wanted = configure(preset, config, settings, trust_code)
+    others = [_comparable(run, wanted) for run in beside or []]
     folder = out or default_folder(wanted)
     trains = _engine(engine, client_cpus, client_gpus)
     with (
@@ -87,9 +95,28 @@ def run(
         console.print("This run was finished already; here is its result.")
     if result.summary["history"]:
         console.print(history_table(result.summary["history"]), "")
-    console.print(run_table(result.summary), "")
+    console.print(run_table(result.summary, others), "")
     for line in (*suspicions(result.summary), *_closing(result)):
         console.print(plain(line), soft_wrap=True)
+
+
+def _comparable(run: Path, wanted: RunConfig) -> dict[str, Any]:
+    """The summary of a finished run whose clients hold the same data."""
+    from dataclasses import fields
+
+    from fedol.errors import FedolError
+    from fedol.runs.folder import read_summary
+
+    if not (run / "summary.json").exists():
+        raise FedolError(f"There is no finished run in {run}; give --beside the folder of one.")
+    summary = read_summary(run / "summary.json")
+    for name in [field.name for field in fields(Dealing) if field.name != "data_dir"]:
+        theirs, ours = summary["config"].get(name), wanted.as_json()[name]
+        if theirs != ours:
+            raise FedolError(f"{run} is a run of other data: its {name} is {theirs}, not {ours}; leave --beside out.")
+    if summary["server"] is None:
+        raise FedolError(f"The run in {run} has no server to show beside this one; leave --beside out.")
+    return summary
 
 
 def _engine(name: str, cpus: float, gpus: float) -> Engine:

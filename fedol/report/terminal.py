@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ def count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def run_table(summary: dict[str, Any]) -> Table:
-    """The result of a run: every client, their mean, their ensemble, and the server model."""
+def run_table(summary: dict[str, Any], beside: Sequence[dict[str, Any]] = ()) -> Table:
+    """The result of a run: every client, their mean, their ensemble, the servers of other runs, and its own."""
     config, server, local = summary["config"], summary["server"], summary["local"]
     table = _table(f"{config['dataset']}, {config['partition']}: accuracy on the test set")
     table.add_column("", min_width=len("Local (mean)"))  # wraps: the server is called by its method's name
@@ -67,9 +68,18 @@ def run_table(summary: dict[str, Any]) -> Table:
     if server is None:
         table.caption = "Every client on its own: nothing is sent and there is no server."
         return table
-    name = title(config["method"])
-    parameters, reached = f"{server['parameters']:,}", percent(server["accuracy"])
-    table.add_row(plain(f"{name} server"), plain(server["model"]), parameters, "", "", "", reached, style="bold")
+    for other in (*beside, summary):
+        of, own = other["server"], other is summary
+        table.add_row(
+            plain(f"{title(other['config']['method'])} server"),
+            plain(of["model"]),
+            f"{of['parameters']:,}",
+            "",
+            "",
+            size(other["upload_bytes_per_client"]) if beside else "",
+            percent(of["accuracy"]),
+            style="bold" if own else "",
+        )
     gain = 100 * (server["accuracy"] - max(client["accuracy"] for client in summary["clients"]))
     table.caption = (
         f"The server is {abs(gain):.1f} points {'above' if gain >= 0 else 'below'} the best client; "

@@ -102,7 +102,7 @@ class Pool:
     def balanced_to(self, prior: Tensor) -> Pooled:
         """Targets balanced to a class prior that is known, [C] without zeros; as far as clients agree, mixed."""
         logits, _, mixture = self._sums()
-        nats = shannon(mixture).mean().item()
+        nats = self.nats
         # In units of spread, scores have no temperature yet. It must come before balancing: on scores that are nearly
         # flat, a prior that is a little off would move every sample. So they are not to be flat, even where the
         # mixture is, because its clients have hardly learned or all disagree.
@@ -115,10 +115,15 @@ class Pool:
         """The mixture's share of the target: how far single clients can be relied on, 0 to 1."""
         return self._accord.reliability()
 
+    @property
+    def nats(self) -> float:
+        """The mean entropy of the λ mixture: what targets are softened to, because a server learns more from these."""
+        return shannon(self._mixture.mean()).mean().item()
+
     def prior_free(self) -> Pooled:
         """Targets that assume no prior ("D"): z standardised per client and class, no offsets."""
-        _, standard, mixture = self._sums()
-        soft = torch.softmax(tempered(standard, shannon(mixture).mean().item()), 1)
+        _, standard, _ = self._sums()
+        soft = torch.softmax(tempered(standard, self.nats), 1)
         return Pooled(soft, soft.mean(0))
 
     def _sums(self) -> tuple[Tensor, Tensor, Tensor]:

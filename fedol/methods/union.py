@@ -14,8 +14,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from fedol.core.pooling import Pool
+from fedol.core.pooling import TINY, Pool, tempered
 from fedol.core.union import Union, familiarity, guessed_mass
+from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
 from fedol.methods.method import method
@@ -118,4 +119,8 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
         return once(pool.pooled().soft, familiarity=middle, ratios=heard)
     # A client that sends no mass does not say what it does not know.
     strange = int((familiar < STRANGE).sum()) if clients == len(shares) else None
-    return once(sums.posterior(), strange, familiarity=middle, ratios=heard)
+    # A posterior is right and often nearly certain; a server learns more from answers as uncertain as the λ mixture.
+    posterior, nats = sums.posterior(), pool.nats
+    if shannon(posterior).mean() < nats:
+        posterior = torch.softmax(tempered(posterior.clamp_min(TINY).log(), nats), 1)
+    return once(posterior, strange, familiarity=middle, ratios=heard)

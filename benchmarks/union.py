@@ -344,6 +344,8 @@ def main() -> None:
             if options.json:
                 results = {"summary": summary(cells), "cells": cells}
                 write(options.json, seed=min(options.seeds), settings=settings, results=results)
+    if not cells:
+        raise InputError("There is nothing to measure: of the data sets that were asked for, none is here.")
     shown = {
         (*(row[n] for n in ("data", "partition", "public", "model", "quantity")), row["method"]): row
         for row in summary(cells)

@@ -193,14 +193,14 @@ def _joined(first: Any, second: Any) -> Any:
 
     frames = [hasattr(part, "iloc") for part in (first, second)]
     if any(frames):
-        import pandas as pd
-
         columns = [list(getattr(part, "columns", ())) for part in (first, second)]
         if not all(frames) or columns[0] != columns[1]:
             raise InputError(
                 "If the private or the public samples are a frame, both must be, with the same columns in one order; "
                 "prepare both in the same way."
             )
+        import pandas as pd
+
         return pd.concat([first, second], ignore_index=True)
     parts = [part if sparse.issparse(part) else np.asarray(part) for part in (first, second)]
     if parts[0].shape[1:] != parts[1].shape[1:]:

@@ -5,10 +5,11 @@
 A client is ``fedol.OpenSet`` around a model as it comes. Compared are the mean client ("local"), the λ mixture,
 FedOL+'s pool, the union as the method makes its targets, the same where every second client sends predictions alone
 ("half plain"), and one model of the kind on all private data ("central"). Where the method finds the public set of
-another domain and falls back to the pool, "no fallback" is the sum of ratios that it did not use.
+another domain and falls back to the pool, "no fallback" is the sum of ratios that it did not use. "Labels" is a server
+taught the public labels themselves: the most that so many samples of these classes can teach.
 
-"Teacher" is the targets' accuracy on the public set, whose labels do nothing but score and thin it; "server" that of a
-model of the same kind, trained on the soft targets (a sample with its likely classes, weighted), on held-out data.
+"Teacher" is the targets' accuracy on the public set, whose labels else do nothing but score and thin it; "server" that of
+a model of the same kind, trained on the soft targets (a sample with its likely classes, weighted), on held-out data.
 Nothing was decided on the seeds 10 to 12; what had to be was on 100 and 101.
 
 Small enough for one core: 10 clients; Fashion-MNIST at 14 x 14 with 5,000 private and 1,000 public images, Adult with
@@ -55,7 +56,7 @@ from fedol.seeding import numpy_generator
 SEEDS = (10, 11, 12)
 CLIENTS = 10
 LEAST = 0.01  # a class below it is none of a sample's likely ones
-METHODS = ("local", "mixture", "pool", "union", "no fallback", "half plain", "central")
+METHODS = ("local", "mixture", "pool", "union", "no fallback", "half plain", "central", "labels")
 SKEWS = ("dirichlet:0.05", "dirichlet:0.3", "classes:2", "iid")
 THIN = {
     "1:50 tail": lambda y, seed: long_tail(y, 50, seed),
@@ -251,6 +252,7 @@ def federation(problem: Problem, shares: list[np.ndarray], name: str) -> dict[st
     teacher["central"] = percent(torch.from_numpy(all_of_it.predict_proba(public)), truth)
     server = {"local": float(np.mean(local))}
     server |= {method: percent(distilled(model, public, one, test), answer) for method, one in soft.items()}
+    server["labels"] = percent(predicted(model, public, problem.public.y, test, problem.classes), answer)
     server["central"] = percent(torch.from_numpy(all_of_it.predict_proba(test)), answer)
     return {"teacher": teacher, "server": server, "familiarity": record["familiarity"], "masses": masses}
 
@@ -328,7 +330,7 @@ def main() -> None:
     cells: list[dict[str, Any]] = []
     if options.json and options.json.is_file():
         before = json.loads(options.json.read_text())
-        if before["commit"] == commit() and before["settings"] == settings:
+        if before["commit"] is not None and before["commit"] == commit() and before["settings"] == settings:
             cells = before["results"]["cells"]
     done = {(c["data"], c["partition"], c["public"], c["model"], c["seed"]) for c in cells}
     for case, seed in wanted(options):

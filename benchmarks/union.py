@@ -8,9 +8,9 @@ FedOL+'s pool, the union as the method makes its targets, the same where every s
 another domain and falls back to the pool, "no fallback" is the sum of ratios that it did not use. "Labels" is a server
 taught the public labels themselves: the most that so many samples of these classes can teach.
 
-"Teacher" is the targets' accuracy on the public set, whose labels else do nothing but score and thin it; "server" that of
-a model of the same kind, trained on the soft targets (a sample with its likely classes, weighted), on held-out data.
-Nothing was decided on the seeds 10 to 12; what had to be was on 100 and 101.
+"Teacher" is the targets' accuracy on the public set, whose labels else do nothing but score and thin it. "Server" is
+that of a model of the same kind, trained on the soft targets (a sample with its likely classes, weighted), on held-out
+data. Nothing was decided on the seeds 10 to 12; what had to be was on 100 and 101.
 
 Small enough for one core: 10 clients; Fashion-MNIST at 14 x 14 with 5,000 private and 1,000 public images, Adult with
 12,000 private rows, forests of 100 trees, of 50 on Fashion-MNIST and AG News. The real tables and texts are read from

@@ -12,6 +12,7 @@ _HOME = {
     "Knowledge": "fedol.knowledge",
     "Mixture": "fedol.core.mixture",
     "Ballots": "fedol.core.voting",
+    "OpenSet": "fedol.knowledge.openset",
     "PseudoLabels": "fedol.core.voting",
     "RunConfig": "fedol.config",
     "Task": "fedol.knowledge.task",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from fedol.distillation import distill as distill
     from fedol.federation.taskfolder import TaskFolder as TaskFolder
     from fedol.knowledge import Knowledge as Knowledge
+    from fedol.knowledge.openset import OpenSet as OpenSet
     from fedol.knowledge.task import Task as Task
     from fedol.model import load as load
 

@@ -35,6 +35,7 @@ def in_its_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("pooling_ablation.py --predictions nowhere", MISSING),
         ("pooling.py --bench nowhere", "--bench also needs --spec"),
         ("tail.py --bench nowhere", "--bench also needs --spec"),
+        ("union.py --only heart --data nowhere", "There is nothing to measure"),
         ("privacy.py --dataset nothing", "There is no dataset 'nothing'"),
         ("steps.py", "needs a CUDA GPU"),
         ("stacking.py", "needs a CUDA GPU"),

@@ -17,7 +17,7 @@ import torch
 
 from fedol import __version__
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -97,6 +97,7 @@ def test_the_stored_votes_are_algorithm_1_on_the_uploads(small: RunResult) -> No
 def test_the_commit_is_that_of_the_code_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     commit.cache_clear()
     before = commit()
+    assert before or not (Path(__file__).parents[2] / ".git").exists()
     monkeypatch.setattr("fedol.runs.provenance._git", lambda *arguments: "another")
     assert commit() == before
 

@@ -25,7 +25,7 @@ from _published import (
     table,
 )
 
-from fedol.bench import paper, records
+from fedol.bench import paper, summary
 from fedol.bench.sheets import OTHERS
 from fedol.bench.summary import NOTICEABLE, as_the_paper, label
 from fedol.errors import FedolError
@@ -248,7 +248,7 @@ def rounds(folder: str, shown: tuple[int, ...]) -> str:
                 continue
             words = [title(line["method"]), *(number(100 * line["rounds"][n - 1]["mean"]) for n in shown)]
             words.append(str(line["passes_fedol"] or "never"))
-            theirs = records.first_above(line["paper"], panel["paper_fedol"]) if beside else None
+            theirs = summary.first_above(line["paper"], panel["paper_fedol"]) if beside else None
             body.append([*words, *([str(theirs or "never")] if beside else [])])
     return table([*columns, *(["in the paper"] if beside else [])], body)
 
@@ -260,7 +260,7 @@ def rounds_and_noise() -> str:
     for panel in collect(ROOT / "results" / "paper")["rounds"]:
         (fedavg,) = (line for line in panel["lines"] if line["method"] == "fedavg")
         means = [one["mean"] for one in fedavg["rounds"]]
-        passes = [records.first_above(means, panel["fedol"]["mean"] + shift / 100) for shift in points]
+        passes = [summary.first_above(means, panel["fedol"]["mean"] + shift / 100) for shift in points]
         body.append([f"`{panel['partition']}`", *(str(one or "never") for one in passes)])
     words = [f"FedOL {number(shift, 0, sign=True)} points" if shift else "as measured" for shift in points]
     return table(["FedAvg passes in round", *words], body)

@@ -35,7 +35,7 @@ import runpy, sys, torch
 share = 0.95 / int(sys.argv.pop(1))
 if torch.cuda.is_available():
     torch.cuda.set_per_process_memory_fraction(share)
-runpy.run_module("fedol.bench.worker", run_name="__main__", alter_sys=True)
+runpy.run_module("fedol.bench.runner", run_name="__main__", alter_sys=True)
 P
     running+=($!) folders+=("$folder")
 done

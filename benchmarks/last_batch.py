@@ -22,7 +22,7 @@ import torch
 from _record import ROOT, script, table, write
 from torch import nn
 
-from fedol.bench.worker import read_spec
+from fedol.bench.spec import read_spec
 from fedol.errors import FedolError
 from fedol.federation.scenario import Scenario
 from fedol.runs.evaluation import accuracy

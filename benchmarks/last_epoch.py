@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from _record import ROOT, script, table, write
 
-from fedol.bench.worker import read_spec
+from fedol.bench.spec import read_spec
 from fedol.federation.scenario import Scenario
 from fedol.runs.evaluation import accuracy
 from fedol.training import Fit, Job, Snapshot, fit, loop, predict

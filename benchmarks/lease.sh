@@ -13,7 +13,7 @@ for spec in "$@"; do
     left=$((end - SECONDS))
     [ "$left" -gt 60 ] || break
     # Not "exec until killed": the worker begins no group that would end too late. What it cannot foresee, timeout ends.
-    timeout "$left" python3 -m fedol.bench.worker --spec "results/specs/$spec" --out "$folder" \
+    timeout "$left" python3 -m fedol.bench.runner --spec "results/specs/$spec" --out "$folder" \
         --data-dir "$data" --device cuda --time-limit "$left" --side-by-side "${AT_ONCE:-1}" 2>&1 | tail -n 20
     tar czf "$out/cells.tgz" -C "$folder" cells timing 2>/dev/null
     if [ -n "${UPLOADS:-}" ]; then

@@ -24,8 +24,8 @@ from federations import PREDICTIONS, read
 from torch import Tensor
 
 from fedol import methods
+from fedol.bench.spec import read_spec
 from fedol.bench.store import BenchFolder
-from fedol.bench.worker import read_spec
 from fedol.config import RunConfig
 from fedol.core.pooling import balanced
 from fedol.core.voting import Ballots, baseline_count

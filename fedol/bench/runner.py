@@ -1,8 +1,15 @@
-"""Run a benchmark: groups of cells that share their data, some at a time; what is finished is not done twice."""
+"""Run a benchmark: groups of cells that share their data, some at a time; what is finished is not done twice.
+
+``python -m fedol.bench.runner --spec spec.json --out DIR`` needs no package of the command line (rich, typer), as on a
+borrowed GPU; ``fedol bench ... --spec FILE`` writes such a file.
+"""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import json
+import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +22,7 @@ import torch
 from fedol.bench import one_round, rounds
 from fedol.bench.cells import Cell
 from fedol.bench.plan import TRAINING, OutOfTime, Plan, Progress, forward_flops, plan, plans
-from fedol.bench.spec import Spec
+from fedol.bench.spec import Spec, read_spec
 from fedol.bench.store import BenchFolder
 from fedol.bench.summary import label
 from fedol.data import load
@@ -26,6 +33,7 @@ from fedol.methods import CEILING
 from fedol.methods.sides import guarded
 from fedol.models import parameter_count
 from fedol.runs.provenance import commit, device_name, provenance
+from fedol.text import clock, say, shown
 from fedol.training import Job, Recipe, drive, fit
 
 
@@ -213,3 +221,41 @@ class Bench:
                 count = parameter_count(architecture.build())
                 found[count] = TRAINING * float(forward_flops(architecture))
         return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 0 when all cells are finished, 3 when some are left to do, 1 when some failed, 2 for an error."""
+    parser = argparse.ArgumentParser(prog="fedol.bench.runner", description="Run a benchmark from a JSON file.")
+    parser.add_argument("--spec", type=Path, required=True, help="the benchmark")
+    parser.add_argument("--out", type=Path, required=True, help="its folder; the same again continues")
+    parser.add_argument("--data-dir", help="where the dataset's files are")
+    parser.add_argument("--device", help="auto, cpu, cuda or mps")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="begin nothing that would end later")
+    parser.add_argument(
+        "--side-by-side", type=int, default=1, metavar="N", help="partitions and seeds to train at once"
+    )
+    parser.add_argument("--trust-code", action="store_true", help="run models that are code, named in the file")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be computed")
+    options = parser.parse_args(arguments)
+    try:
+        spec = read_spec(options.spec, options.trust_code, data_dir=options.data_dir, device=options.device)
+        bench = Bench(spec, options.out)
+        if options.dry_run:
+            for line in bench.estimates():
+                about = clock(line["seconds"])
+                names = ", ".join(line["rows"])
+                say(f"{line['partition']}, seed {line['seed']}: {line['clients']} clients, {names}; about {about}")
+            return 0
+        summary = bench.run(Progress(), options.time_limit, options.side_by_side)
+    except FedolError as error:
+        print(f"Error: {shown(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Stopped; what is finished is kept. The same command continues.", file=sys.stderr)
+        return 130
+    print(json.dumps(summary))
+    return 1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

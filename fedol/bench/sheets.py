@@ -1,4 +1,4 @@
-"""The tables of a benchmark for any medium: accuracies after one round, above FedOL's, and over rounds."""
+"""The tables of a benchmark for any medium, as text and as numbers: after one round, above FedOL's, over rounds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import io
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedol.bench import records
+from fedol.bench.summary import first_above
 from fedol.methods import title
 from fedol.text import shown
 from fedol.training import Recipe
 
 BESIDE = ("paper", "difference")  # columns that belong to the one before them
+Record = dict[str, Any]
 OTHERS = "†"  # other clients taught it than the FedOL of the same seed
 
 
@@ -67,7 +68,7 @@ def over_fedol(table: dict[str, Any], number: int) -> Sheet:
     )
     note += f" {others}" if (others := other_clients(table)) else ""
     title = f"Above FedOL: {settings_in_words(table['settings'])}"
-    return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note, records.over_fedol(table))
+    return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note, over_fedol_records(table))
 
 
 def _over_seeds(entries: list[dict[str, Any]]) -> tuple[bool, str]:
@@ -105,7 +106,7 @@ def one_round(table: dict[str, Any], number: int) -> Sheet:
     note += f" Local's standard deviation over the clients of a seed: {', '.join(spreads)}." if spreads else ""
     note += f" {others}" if (others := other_clients(table)) else ""
     title = f"One round: {settings_in_words(table['settings'])}"
-    return Sheet(f"one-round-{number}", title, columns, rows, note, records.one_round(table))
+    return Sheet(f"one-round-{number}", title, columns, rows, note, one_round_records(table))
 
 
 def rounds(panel: dict[str, Any], number: int) -> Sheet:
@@ -123,7 +124,7 @@ def rounds(panel: dict[str, Any], number: int) -> Sheet:
         if line["paper"]:
             curve = [f"{100 * value:.1f}" for value in line["paper"][:length]]
             their = panel["paper_fedol"]
-            passes = str(records.first_above(line["paper"], their) or "never") if their else ""
+            passes = str(first_above(line["paper"], their) or "never") if their else ""
             rows.append([f"{title(line['method'])}, paper", *curve, *[""] * (length - len(curve)), passes])
     level = "" if fedol else " FedOL: not run."
     theirs = f" FedOL's one round in the paper: {100 * panel['paper_fedol']:.1f} %." if panel["paper_fedol"] else ""
@@ -133,7 +134,7 @@ def rounds(panel: dict[str, Any], number: int) -> Sheet:
         columns,
         rows,
         f"{measure(panel['settings'])} in %, {over}.{level}{theirs}",
-        records.rounds(panel),
+        rounds_records(panel),
     )
 
 
@@ -192,3 +193,64 @@ def _paper(entry: dict[str, Any]) -> str:
 
 def _signed(value: float | None) -> str:
     return "" if value is None else f"{100 * value:+z.1f}"
+
+
+def one_round_records(table: dict[str, Any]) -> list[Record]:
+    """A record for every method and partition, the paper's number beside ours."""
+    return [
+        {"method": row["label"], "partition": partition, **_numbers(entry, "accuracy"), **_beside(entry)}
+        for row in table["rows"]
+        for partition, entry in row["cells"].items()
+    ]
+
+
+def over_fedol_records(table: dict[str, Any]) -> list[Record]:
+    """How far every method is above FedOL."""
+    return [
+        {"method": row["label"], "partition": partition, **_points(entry["over_fedol"])}
+        for row in table["rows"]
+        for partition, entry in row["cells"].items()
+        if entry["over_fedol"]
+    ]
+
+
+def rounds_records(panel: dict[str, Any]) -> list[Record]:
+    """A record for every method and round, ours and the paper's."""
+    where, found = {"partition": panel["partition"]}, []
+    levels = {"ours": panel["fedol"], "the paper's": _single(panel["paper_fedol"])}
+    for whose, level in levels.items():
+        if level:
+            found.append({"method": title("fedol"), **where, "whose": whose, "round": 1, **_numbers(level, "accuracy")})
+    for line in panel["lines"]:
+        curves = {"ours": (line["label"], line["rounds"])}
+        curves["the paper's"] = title(line["method"]), [_single(value) for value in line["paper"] or []]
+        for whose, (name, points) in curves.items():
+            head = {"method": name, **where, "whose": whose}
+            found += [{**head, "round": n, **_numbers(point, "accuracy")} for n, point in enumerate(points, 1)]
+    return found
+
+
+def _single(value: float | None) -> Record | None:
+    """A number of the paper's of which it gives no spread."""
+    return None if value is None else {"mean": value, "std": None, "n": None}
+
+
+def _numbers(entry: Record | None, what: str) -> Record:
+    """Mean, spread and number of seeds."""
+    entry = entry or {"mean": None, "std": None, "n": None}
+    return {what: _percent(entry["mean"]), "std": _percent(entry["std"]), "n": entry["n"]}
+
+
+def _points(entry: Record) -> Record:
+    """Points above FedOL, and the seeds with other clients than its."""
+    return {**_numbers(entry, "points"), "other_clients": " ".join(map(str, entry["other_clients"]))}
+
+
+def _beside(entry: Record) -> Record:
+    theirs = entry["paper"] or {"mean": None, "std": None}
+    numbers = {"paper": theirs["mean"], "paper_std": theirs["std"], "difference": entry["difference"]}
+    return {name: _percent(value) for name, value in numbers.items()}
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else round(100 * share, 4)

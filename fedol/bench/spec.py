@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fedol.bench import paper
@@ -13,6 +15,7 @@ from fedol.data import Dataset
 from fedol.data.partitions import canonical
 from fedol.errors import InputError, unknown
 from fedol.methods import METHODS, compared, find
+from fedol.models.registry import check_settings
 
 T = TypeVar("T")
 
@@ -125,6 +128,30 @@ class Spec:
             config = replace(config, server_epochs=config.distillation.recipe.epochs * config.iterations)
         several = self.kind == "rounds" and not find(method).iterates
         return Cell.of(method, config, self.rounds if several else 1, self.feedback_epochs, self.feedback)
+
+
+def read_values(path: Path, trust_code: bool = False, **settings: Any) -> dict[str, Any]:
+    """A benchmark's file, as ``Spec.from_json`` reads it; ``settings`` that are not None replace its own.
+
+    It may name models that are code (``my.py:Net``) only with ``trust_code``.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, RecursionError, ValueError) as error:
+        raise InputError(f"The benchmark {path} cannot be read: {error}.") from None
+    if not isinstance(values, dict) or not isinstance(values.get("settings", {}), dict):
+        raise InputError(f'The benchmark {path} must be like {{"kind": "one-round", "settings": {{"width": 16}}}}.')
+    variants = values.get("variants", [])
+    for part in (values, *(variants if isinstance(variants, list) else ())):
+        if isinstance(part, dict) and isinstance(part.get("settings"), dict):
+            check_settings(part["settings"], str(path), trust_code)
+    given = {name: value for name, value in settings.items() if value is not None}
+    return {**values, "settings": {**values.get("settings", {}), **given}}
+
+
+def read_spec(path: Path, trust_code: bool = False, **settings: Any) -> Spec:
+    """The benchmark of a file."""
+    return Spec.from_json(read_values(path, trust_code, **settings))
 
 
 def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:

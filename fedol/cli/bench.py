@@ -147,7 +147,7 @@ def run_file(
     Example: fedol bench run results/specs/9-dev64.json --data-dir DATA --out bench
     """
     resumable()
-    from fedol.bench.worker import read_values
+    from fedol.bench.spec import read_values
 
     values = read_values(file, trust_code, **settings)
     run(values, out, time_limit, side_by_side, dry_run, None, quiet, as_json)

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fedol.bench import records, summary
+from fedol.bench import summary
 from fedol.bench.cost import cost_sheet
 from fedol.bench.sheets import (
     OTHERS,
@@ -75,7 +75,7 @@ def write(out: Path, numbers: dict[str, Any]) -> None:
 
 
 def _numbers(results: list[dict[str, Any]], costs: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"one_round": summary.tables(results), "rounds": records.figures(results), "cost": costs}
+    return {"one_round": summary.tables(results), "rounds": summary.figures(results), "cost": costs}
 
 
 def _check(path: Path, results: list[dict[str, Any]], costs: list[dict[str, Any]]) -> None:

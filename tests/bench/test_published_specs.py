@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedol.bench.worker import read_spec
+from fedol.bench.spec import read_spec
 
 SPECS = sorted((Path(__file__).parents[2] / "results" / "specs").glob("*.json"))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedol.bench import paper, records, summary
+from fedol.bench import paper, summary
 from fedol.bench.sheets import has, one_round, over_fedol, rounds
 from fedol.report import plots
 from fedol.report.bench_pages import sheets
@@ -243,25 +243,25 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
     history = [{"round": n, "accuracy": a} for n, a in enumerate((0.01, 0.2, 0.35, 0.4), 1)]
     settings = {"server_epochs": 50, "iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
     cells = [result("fedavg", 0.4, history=history, rounds=4), result("fedol", 0.3, **settings)]
-    (panel,) = records.figures(cells)
+    (panel,) = summary.figures(cells)
     (line,) = panel["lines"]
     assert line["passes_fedol"] == 3 and [p["mean"] for p in line["rounds"]] == [0.01, 0.2, 0.35, 0.4]
     assert panel["fedol"]["mean"] == 0.3 and panel["paper_fedol"] == pytest.approx(0.298)
     assert len(line["paper"]) == 15
-    assert records.first_above([0.1, 0.2, 0.3], 0.2) == 2  # at the level is past it
-    assert records.first_above([0.1, 0.3, 0.2, 0.4], 0.25) == 2  # the first time
+    assert summary.first_above([0.1, 0.2, 0.3], 0.2) == 2  # at the level is past it
+    assert summary.first_above([0.1, 0.3, 0.2, 0.4], 0.25) == 2  # the first time
     assert rounds(panel, 1).rows[0] == ["FedOL, its one round", "30.0", "", "", "", ""]
     assert rounds(panel, 1).rows[2][-1] == "8"  # the paper's, of which four rounds are shown
     assert rounds(panel, 1).note == "Test accuracy in %, n = 1 seed. FedOL's one round in the paper: 29.8 %."
     for change in ({"iterations": 2}, {"tau": 0.5}):
-        (panel,) = records.figures([cells[0], result("fedol", 0.3, **{**settings, **change})])
+        (panel,) = summary.figures([cells[0], result("fedol", 0.3, **{**settings, **change})])
         assert panel["paper_fedol"] is None
         assert rounds(panel, 1).rows[2][-1] == ""  # the paper's FedAvg passes a FedOL that is not shown here
     longer = result("feddf", 0.4, history=history, rounds=4, server_epochs=500)
-    assert records.figures([longer])[0]["lines"][0]["paper"] is None
+    assert summary.figures([longer])[0]["lines"][0]["paper"] is None
     for cell in cells:
         cell["settings"]["development"] = 5000  # the paper's curves are on the test set
-    (panel,) = records.figures(cells)
+    (panel,) = summary.figures(cells)
     assert panel["paper_fedol"] is None and panel["lines"][0]["paper"] is None
     assert rounds(panel, 1).note.startswith("Accuracy on 5,000 images held out")
 
@@ -276,10 +276,10 @@ def test_the_figure_shows_the_spread_over_seeds_and_names_the_paper_only_where_i
 
     figures = []
     monkeypatch.setattr(plots, "save", lambda figure, path: figures.append(figure))
-    for panels in (records.figures(cells()), records.figures(cells(dataset="digits"))):
+    for panels in (summary.figures(cells()), summary.figures(cells(dataset="digits"))):
         plots.rounds_figure(panels, tmp_path / "rounds.png")
     other = result("fedol", 0.3, server_epochs=50, iterations=2, tau=0.2, rho=0.1, rho_step=0.05)
-    alone = records.figures([*(cell for cell in cells() if cell["method"] != "fedol"), other])
+    alone = summary.figures([*(cell for cell in cells() if cell["method"] != "fedol"), other])
     assert alone[0]["paper_fedol"] is None  # not this FedOL's, but the baselines' curves are drawn
     plots.rounds_figure(alone, tmp_path / "rounds.png")
     captions = [figure.get_supxlabel() for figure in figures]
@@ -294,7 +294,7 @@ def test_the_figure_shows_the_spread_over_seeds_and_names_the_paper_only_where_i
 
 def test_a_figure_drawn_again_is_the_same_file(tmp_path):
     history = [{"round": n, "accuracy": 0.1 * n} for n in (1, 2)]
-    panels = records.figures([result("fedavg", 0.2, dataset="digits", history=history, rounds=2)])
+    panels = summary.figures([result("fedavg", 0.2, dataset="digits", history=history, rounds=2)])
     for ending in ("svg", "png"):
         for name in "ab":
             plots.rounds_figure(panels, tmp_path / f"{name}.{ending}")
@@ -310,7 +310,7 @@ def test_long_names_leave_room_for_the_curves(monkeypatch, tmp_path):
     cells = [result(name, 0.2, history=history, rounds=2, **odd) for name in names]
     drawn = []
     monkeypatch.setattr(plots, "save", lambda figure, path: drawn.append(figure))
-    plots.rounds_figure(records.figures(cells), tmp_path / "rounds.png")
+    plots.rounds_figure(summary.figures(cells), tmp_path / "rounds.png")
     (figure,) = drawn
     figure.draw_without_rendering()
     (axes,) = figure.axes
@@ -333,7 +333,7 @@ def test_rounds_say_how_many_seeds_each_curve_has_where_they_differ():
         ),
     ):
         prox = [{**cell, "settings": {**cell["settings"], "mu": 0.01}} for cell in fed("fedprox", seeds[1])]
-        (panel,) = records.figures([*fed("fedavg", seeds[0]), *prox])
+        (panel,) = summary.figures([*fed("fedavg", seeds[0]), *prox])
         sheet = rounds(panel, 1)
         assert [row[0] for row in sheet.rows] == labels
         assert sheet.note == f"Test accuracy in %, {over}. FedOL: not run."
@@ -355,7 +355,7 @@ def test_curves_of_other_settings_are_not_mixed():
 
     cells = [curve(2, feedback_epochs=20), curve(3, feedback_epochs=20), curve(2, feedback_epochs=5)]
     cells.append(curve(4, feedback_epochs=20, feedback="teacher"))
-    (panel,) = records.figures(cells)
+    (panel,) = summary.figures(cells)
     assert {line["label"]: len(line["rounds"]) for line in panel["lines"]} == {
         "FedDF (50 epochs)": 3,
         "FedDF (50 epochs, 5 on feedback)": 2,
@@ -376,7 +376,7 @@ def test_curves_of_one_name_say_in_what_they_differ():
         result("feddf", 0.2, history=history, rounds=2, server_epochs=50, server_model=model)
         for model in ("resnet20", "resnet56")
     ]
-    (panel,) = records.figures(cells)
+    (panel,) = summary.figures(cells)
     labels = ["FedDF (50 epochs), server_model resnet20", "FedDF (50 epochs), server_model resnet56"]
     assert [line["label"] for line in panel["lines"]] == labels
 
@@ -385,16 +385,16 @@ def test_fedol_stands_beside_the_rounds_with_their_epochs():
     other = {"iterations": 10, "tau": 0.2, "rho": 0.1, "rho_step": 0.05}
     cells = [result("feddf", 0.2, history=[{"round": 1, "accuracy": 0.2}] * 2, rounds=2, server_epochs=50)]
     cells += [result("fedol", 0.3, server_epochs=50, **other), result("fedol", 0.4, server_epochs=10, **other)]
-    assert records.figures(cells)[0]["fedol"]["mean"] == 0.3
+    assert summary.figures(cells)[0]["fedol"]["mean"] == 0.3
     cells[0]["settings"]["server_epochs"] = 10
-    assert records.figures(cells)[0]["fedol"]["mean"] == 0.4
+    assert summary.figures(cells)[0]["fedol"]["mean"] == 0.4
 
 
 def test_a_curve_passes_with_its_mean():
     histories = [[{"round": n, "accuracy": a} for n, a in enumerate(run, 1)] for run in ((0.25, 0.5), (0.37, 0.5))]
     cells = [result("fedavg", 0.5, seed=s, history=history, rounds=2) for s, history in enumerate(histories)]
     cells += [result("fedol", 0.3, seed=s, server_epochs=50, iterations=10) for s in (0, 1)]
-    assert records.figures(cells)[0]["lines"][0]["passes_fedol"] == 1
+    assert summary.figures(cells)[0]["lines"][0]["passes_fedol"] == 1
 
 
 def test_the_figure_and_the_table_compare_with_the_same_fedol():
@@ -405,13 +405,13 @@ def test_the_figure_and_the_table_compare_with_the_same_fedol():
         result("fedol", 0.11, iterations=20, tau=5, **votes),
     ]
     assert summary.tables(cells)[0]["fedol"] == "FedOL (10 × 50 epochs)"
-    (panel,) = records.figures(cells)
+    (panel,) = summary.figures(cells)
     assert panel["fedol"]["mean"] == 0.42 and panel["lines"][0]["passes_fedol"] is None
     # Of two that no table prefers there is still a level: FedOL was run.
     cells[1:] = [
         result("fedol", a, iterations=10, tau=0.2, patch=p, **votes) for a, p in ((0.1, "cutout"), (0.3, "cutmix"))
     ]
-    assert summary.tables(cells)[0]["fedol"] is None and records.figures(cells)[0]["fedol"]["mean"] in (0.1, 0.3)
+    assert summary.tables(cells)[0]["fedol"] is None and summary.figures(cells)[0]["fedol"]["mean"] in (0.1, 0.3)
 
 
 def test_a_table_and_its_comparison_have_one_number():
@@ -427,5 +427,5 @@ def test_a_curve_of_one_seed_is_held_against_fedol_with_that_seed():
     history = [{"round": n, "accuracy": a} for n, a in enumerate((0.1, 0.25), 1)]
     cells = [result("feddf", 0.25, history=history, rounds=2, server_epochs=50)]
     cells += [result("fedol", a, seed=s, **settings) for s, a in enumerate((0.3, 0.1))]
-    (panel,) = records.figures(cells)
+    (panel,) = summary.figures(cells)
     assert panel["fedol"]["mean"] == 0.3 and panel["lines"][0]["passes_fedol"] is None

@@ -10,10 +10,9 @@ import time
 import pytest
 from small_bench import SMOKE, TINY, results, run
 
-from fedol.bench.runner import Bench
-from fedol.bench.worker import main
+from fedol.bench.runner import Bench, main
 
-SCRIPT = "import sys; from fedol.bench.worker import main; sys.exit(main())"
+SCRIPT = "import sys; from fedol.bench.runner import main; sys.exit(main())"
 
 
 def test_a_killed_benchmark_resumes_without_doing_finished_cells_again(tmp_path):
@@ -61,6 +60,6 @@ def test_the_worker_needs_neither_typer_nor_rich_nor_scikit_learn(tmp_path):
     code = (
         "import sys\n"
         "for name in ('typer', 'rich', 'sklearn', 'scipy', 'matplotlib'): sys.modules[name] = None\n"
-        "import fedol.bench.worker, fedol.report.bench_pages, fedol.bench.cost\n"
+        "import fedol.bench.runner, fedol.report.bench_pages, fedol.bench.cost\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

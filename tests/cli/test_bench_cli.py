@@ -99,7 +99,7 @@ def test_a_wrong_name_leaves_no_folder(tmp_path):
 
 
 def test_a_written_benchmark_is_what_the_worker_reads(tmp_path, capsys):
-    from fedol.bench.worker import main as worker
+    from fedol.bench.runner import main as worker
 
     spec = tmp_path / "spec.json"
     bench("one-round", *TINY, "--partitions", "iid", "--methods", "local", "--spec", spec)

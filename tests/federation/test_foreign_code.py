@@ -16,7 +16,7 @@ from commands import ROOT, Command, fedol
 from small_federation import SMALL, Federation
 
 import fedol as package
-from fedol.bench.worker import main as worker
+from fedol.bench.runner import main as worker
 from fedol.config import ServerConfig
 from fedol.data import Normalisation, load
 from fedol.errors import FedolError

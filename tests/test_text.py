@@ -22,8 +22,8 @@ from fedol.files import read_json, write_json
 from fedol.knowledge.task import Task
 from fedol.report.charts import heat_map
 from fedol.report.live import Bars, Lines, roster_table
-from fedol.report.modelcard import model_card
 from fedol.report.pages import render, write_report, write_share
+from fedol.report.share import model_card
 from fedol.report.terminal import inspection_view, partition_table, plain, remarks, run_table, server_table
 from fedol.text import printable, shown
 

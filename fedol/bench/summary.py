@@ -1,4 +1,4 @@
-"""From finished cells to the numbers of tables and of curves over rounds: mean and spread over seeds, and the paper's."""
+"""From finished cells to the numbers of tables and of curves over rounds: mean, spread, and the paper's beside them."""
 
 from __future__ import annotations
 

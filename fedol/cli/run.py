@@ -73,7 +73,7 @@ def run(
     from fedol.config import configure
     from fedol.progress import Several
     from fedol.report.live import LiveProgress
-    from fedol.report.loggers import BoardLog
+    from fedol.report.observers import BoardLog
     from fedol.report.terminal import history_table, plain, run_table, suspicions
 
     wanted = configure(preset, config, settings, trust_code)

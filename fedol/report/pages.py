@@ -14,7 +14,7 @@ from fedol import __version__
 from fedol.errors import FedolError
 from fedol.files import intact, write_atomically
 from fedol.progress import Observer
-from fedol.report.modelcard import model_card
+from fedol.report.share import model_card, share_view
 from fedol.report.terminal import percent, size
 from fedol.runs.folder import CARD, REPORT, SHARED, read_summary
 from fedol.text import check_name, shown
@@ -54,8 +54,6 @@ def write_report(folder: Path) -> Path:
 
 def write_share(folder: Path, reader: str | None = None) -> Path:
     """Make the page of a run that may be passed on; with a ``reader``, the one for this client alone."""
-    from fedol.report.share import share_view
-
     if not (folder / "summary.json").exists():
         raise FedolError(f"There is no finished run in {folder}; only that of a run has clients to leave out.")
     name = SHARED if reader is None else f"report-for-{check_name(reader)}.html"

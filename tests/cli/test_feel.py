@@ -24,7 +24,7 @@ from packaging.version import Version
 
 import fedol
 from fedol.cli import app
-from fedol.report.loggers import BoardLog
+from fedol.report.observers import BoardLog
 
 TINY = ["--clients=2", "--partition=iid", "--public=60", "--client-models=mlp", "--server-model=mlp", "--width=4"]
 SHORT = [*TINY, "--epochs=1", "--iterations=1", "--device=cpu"]

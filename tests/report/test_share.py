@@ -13,8 +13,8 @@ from commands import exit_code
 
 from fedol.errors import FedolError
 from fedol.files import read_json, write_json
-from fedol.report.modelcard import model_card
 from fedol.report.pages import write_report, write_share
+from fedol.report.share import model_card
 
 NAMES = ("alice", "bob", "carol", "dave", "eve", "trent")
 SAMPLE = {"index", "truth", "server", "labels", "votes"}

@@ -1,7 +1,11 @@
-"""Observers that write: JSON lines for programs, and TensorBoard, an extra that is imported only here."""
+"""Observers beside the terminal's bars: JSON lines for programs, TensorBoard, and a notebook's table.
+
+TensorBoard and IPython are imported where they are asked for, and only here.
+"""
 
 from __future__ import annotations
 
+import html
 import json
 import time
 from collections.abc import Callable
@@ -13,6 +17,7 @@ from typing import IO, Any
 from fedol.errors import FedolError
 from fedol.progress import Observer
 from fedol.runs.folder import read_summary
+from fedol.text import clock
 from fedol.training import Epoch
 
 
@@ -80,3 +85,60 @@ class BoardLog(Observer):
             if self._writer is None:
                 self._writer = self._make()
         self._writer.add_scalar(name, value, step)
+
+
+EVERY = 0.2  # seconds between two pictures: each is a message to the browser
+
+
+class Notebook(Observer):
+    """``fedol.run(..., observer=Notebook())``: the stage, the time left, and each training's epoch and loss."""
+
+    def __init__(self) -> None:
+        try:
+            from IPython.display import HTML, display
+        except ImportError:
+            raise FedolError("A notebook's display needs IPython: pip install ipython.") from None
+        self._picture: Callable[[str], Any] = HTML
+        self._handle = display(HTML(""), display_id=True)  # type: ignore[no-untyped-call]
+        self._lock = Lock()  # epochs are told from the threads that train
+        self._stage, self._total, self._done, self._began, self._shown = "", 0, 0, 0.0, 0.0
+        self._jobs: dict[str, Epoch] = {}
+
+    def stage(self, name: str, epochs: int) -> None:
+        """A new stage has a table of its own."""
+        with self._lock:
+            self._stage, self._total, self._done, self._began = name, epochs, 0, time.monotonic()
+            self._jobs.clear()
+            self._show()
+
+    def epoch(self, epoch: Epoch) -> None:
+        """A row per training that is under way."""
+        with self._lock:
+            self._done += 1
+            self._jobs[epoch.job.name] = epoch
+            if epoch.epoch == epoch.job.recipe.epochs:
+                del self._jobs[epoch.job.name]
+            if time.monotonic() - self._shown >= EVERY or self._done == self._total:
+                self._show()
+
+    def finished(self, folder: Path) -> None:
+        """The table ends as a line that says where the run is."""
+        if self._handle is not None:
+            self._handle.update(self._picture(f"Finished: <code>{html.escape(str(folder))}</code>"))
+
+    def _show(self) -> None:
+        self._shown = time.monotonic()
+        if self._handle is not None:  # None outside of a notebook
+            self._handle.update(self._picture(self._table()))
+
+    def _table(self) -> str:
+        left = (time.monotonic() - self._began) * (self._total - self._done) / self._done if self._done else None
+        rows = [(self._stage, self._done, self._total, "" if left is None else f"{clock(left)} left")]
+        for name, seen in self._jobs.items():
+            rows.append((name, seen.epoch, seen.job.recipe.epochs, f"loss {seen.loss:.3f}"))
+        cells = (
+            f"<tr><td>{html.escape(name)}</td><td><progress value='{done}' max='{total}'></progress></td>"
+            f"<td>{done}/{total}</td><td>{note}</td></tr>"
+            for name, done, total, note in rows
+        )
+        return f"<table>{''.join(cells)}</table>"

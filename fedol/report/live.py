@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 
 
 class LiveProgress(Observer):
-    """Shows what is under way and the time left: bars on a terminal, lines elsewhere, nothing when asked to."""
+    """Shows what is under way and the time left: bars on a terminal, lines elsewhere, nothing when asked to.
+
+    Also in a notebook, where Rich's bars need ipywidgets: its display is ``fedol.report.observers.Notebook``.
+    """
 
     def __init__(self, console: Console | None = None, quiet: bool = False) -> None:
         console = console or Console(stderr=True)
-        bars = (console.is_terminal or console.is_jupyter) and not quiet
+        bars = console.is_terminal and not quiet
         self._progress = Bars(console=console, transient=True, refresh_per_second=4, disable=not bars)
         self._log = None if bars or quiet else console
         self._within = ExitStack()

@@ -13,12 +13,11 @@ from rich.text import Text
 
 from fedol.cli import client
 from fedol.cli.bench import bench
+from fedol.cli.client import attack, audit, inspect
 from fedol.cli.doctor import doctor
-from fedol.cli.examine import attack, audit, inspect
 from fedol.cli.interrupts import left, patient
-from fedol.cli.model import export, predict, report
 from fedol.cli.prepare import deploy, keys, tasks
-from fedol.cli.run import partition, run
+from fedol.cli.run import export, partition, predict, report, run
 from fedol.cli.serve import distill, serve
 from fedol.errors import FedolError, cause
 from fedol.text import forgiving, shown

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from fedol.cli.bench_run import page, run, show, tables
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Json, Quiet, TrustCode, with_settings
+from fedol.errors import MissingExtra
 from fedol.settings import RunSettings
 
 bench = typer.Typer(
@@ -84,7 +86,8 @@ def one_round(
     """
     resumable()
     values = _values("one-round", settings, preset, config, partitions, methods, seeds)
-    run({**values, "equal_compute": equal_compute}, out, time_limit, side_by_side, dry_run, spec, quiet, as_json)
+    values |= {"equal_compute": equal_compute}
+    run(values, out, time_limit, side_by_side, dry_run, spec, quiet, as_json)
 
 
 @bench.command()
@@ -117,16 +120,8 @@ def rounds(
     """
     resumable()
     values = _values("rounds", settings, preset, config, partitions, methods, seeds)
-    run(
-        {**values, "rounds": rounds, "feedback_epochs": feedback_epochs, "feedback": feedback},
-        out,
-        time_limit,
-        side_by_side,
-        dry_run,
-        spec,
-        quiet,
-        as_json,
-    )
+    values |= {"rounds": rounds, "feedback_epochs": feedback_epochs, "feedback": feedback}
+    run(values, out, time_limit, side_by_side, dry_run, spec, quiet, as_json)
 
 
 @bench.command("run")
@@ -238,3 +233,91 @@ def _values(
         "seeds": seeds,
     }
     return values if partitions is None else {**values, "partitions": partitions}
+
+
+def run(
+    values: dict[str, Any],
+    out: Path,
+    time_limit: float | None,
+    side_by_side: int,
+    dry_run: bool,
+    spec: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run a benchmark (or plan it, or only write it to ``spec``), print its tables and leave with its exit code."""
+    from fedol.bench.runner import Bench
+    from fedol.bench.spec import Spec
+    from fedol.files import write_json
+    from fedol.report.bench import BenchProgress, plan_table
+    from fedol.report.live import LiveProgress
+    from fedol.report.terminal import plain
+
+    wanted = Spec.from_json(values)
+    if spec is not None:
+        write_json(spec, values)
+        return
+    work = Bench(wanted, out)
+    if dry_run:
+        with LiveProgress(quiet=quiet or as_json):
+            missing = work.estimates()
+        if as_json:
+            print(json.dumps(missing, indent=1))
+        else:
+            Console().print(plan_table(missing) if missing else "Nothing is left to compute.")
+        return
+    with BenchProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
+        summary = work.run(progress, time_limit, side_by_side)
+    if not (quiet or as_json):
+        other = f"; another process works on {summary['elsewhere']}" if summary["elsewhere"] else ""
+        said = f"{summary['finished']} of {summary['cells']} cells are finished in {out}{other}."
+        Console().print(plain(said))
+    try:
+        if summary["finished"]:
+            tables(out, quiet, as_json, summary)
+            page(out, quiet or as_json)
+        elif as_json:
+            print(json.dumps(summary, indent=1))
+    finally:  # also where the folder has no tables
+        for failure in summary["failed"]:
+            Console(stderr=True).print(Text.assemble(("Failed:", "bold red"), " ", plain(failure)), soft_wrap=True)
+    sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
+
+
+def tables(out: Path, quiet: bool = False, as_json: bool = False, summary: dict[str, Any] | None = None) -> None:
+    """Print the folder's tables, or its numbers beside a ``summary``, then write them: it may be one to read only."""
+    from fedol.report.bench_pages import collect, sheets, write
+    from fedol.report.live import LiveProgress
+    from fedol.report.terminal import plain
+
+    with LiveProgress(quiet=quiet or as_json):
+        numbers = collect(out)
+    if as_json:
+        print(json.dumps({**(summary or {}), **numbers}, indent=1))
+    elif not quiet:
+        show(sheets(numbers))
+    try:
+        with LiveProgress(quiet=quiet or as_json):
+            write(out, numbers)
+    except MissingExtra as error:  # of the figure, which is drawn last
+        Console(stderr=True).print(plain(f"The figure is not drawn. {error}"), soft_wrap=True)
+
+
+def page(out: Path, quiet: bool = False) -> None:
+    """The folder's page."""
+    from fedol.report.pages import write_report
+    from fedol.report.terminal import plain
+
+    path = write_report(out)
+    if not quiet:
+        Console().print(plain(f"Report: {path}"), soft_wrap=True)
+
+
+def show(sheets: Any) -> None:
+    """Print tables, as wide as the terminal."""
+    from fedol.report.bench import sheet_tables
+
+    console = Console()
+    for sheet in sheets:
+        for table in sheet_tables(sheet, console.width):
+            console.print(table)

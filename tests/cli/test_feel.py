@@ -120,7 +120,7 @@ def test_what_the_system_refuses_is_one_sentence(
     def refused() -> None:
         raise error
 
-    monkeypatch.setattr("fedol.cli.diagnosis.diagnose", refused)
+    monkeypatch.setattr(sys.modules["fedol.cli.doctor"], "diagnose", refused)
     told = in_process(["doctor"], capsys)
     assert told == (2, f"Error: {sentence}; {AGAIN}\n")
 
@@ -153,8 +153,7 @@ def test_a_terminal_sees_progress_with_the_time_left(tmp_path: Path) -> None:
 
 
 def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from fedol.cli import diagnosis as doctor
-
+    doctor = sys.modules["fedol.cli.doctor"]  # the package has the command by this name
     monkeypatch.setattr(doctor, "LONG_ENOUGH", 0.01)
     monkeypatch.setitem(doctor.EXTRAS, "no-such-package", ("nothing", "fedol[nothing]"))
     monkeypatch.setenv("COLUMNS", "80")

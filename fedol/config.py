@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
-from fedol import codeprint, methods
+from fedol import methods
+from fedol.code import fingerprint as code_fingerprint
 from fedol.data.partitions import PARTITIONS, Partition
 from fedol.data.partitions import canonical as partition_name
 from fedol.errors import InputError, unknown
@@ -177,7 +178,7 @@ def check_model(model: Any) -> None:
 def partition_code(name: str) -> str | None:
     """The fingerprint of a partition of yours, such as ``mine:3``; None of FedOL's own."""
     scheme = PARTITIONS.get(name.partition(":")[0])
-    return codeprint.fingerprint(scheme) if scheme else None
+    return code_fingerprint(scheme) if scheme else None
 
 
 def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:

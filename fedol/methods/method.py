@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from fedol import codeprint
+from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, cause, unknown
 from fedol.knowledge import Knowledge
 from fedol.methods.sides import Predictions, Side, Site
@@ -144,7 +144,7 @@ def fingerprint(name: str) -> str | None:
     """Of the code of a method of yours, either side's, which may change; None of FedOL's own."""
     known = METHODS.get(name)
     parts = (known.targets, known.combine, known.client) if known else ()
-    found = [code for part in parts if part and (code := codeprint.fingerprint(part))]
+    found = [code for part in parts if part and (code := code_fingerprint(part))]
     return "-".join(found) or None
 
 

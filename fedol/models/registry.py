@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from fedol import codeprint
 from fedol.code import address, describe, imported
+from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, cause, measures, unknown
 from fedol.models.nets import bottleneck_resnet, cnn, cnn_large, mlp, wide_resnet22
 from fedol.text import printable
@@ -103,7 +103,7 @@ def identity(spec: ModelSpec) -> str:
 
 def fingerprint(spec: ModelSpec) -> str | None:
     """Of the code of a model of yours; None of FedOL's own."""
-    return None if isinstance(spec, str) and ":" not in spec else codeprint.fingerprint(find(spec))
+    return None if isinstance(spec, str) and ":" not in spec else code_fingerprint(find(spec))
 
 
 def find(spec: ModelSpec) -> Callable[..., nn.Module]:

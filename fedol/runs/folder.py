@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from fedol.codeprint import PYTHON
+from fedol.code import PYTHON
 from fedol.config import Frozen
 from fedol.errors import FedolError
 from fedol.files import TEMPORARY, intact, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors

@@ -14,7 +14,7 @@ from torch import nn
 
 import fedol
 from fedol import methods
-from fedol.codeprint import fingerprint
+from fedol.code import fingerprint
 from fedol.methods import METHODS
 from fedol.models import fingerprint as model_fingerprint
 from fedol.models.nets import cnn
@@ -268,7 +268,7 @@ def test_equal_in_every_process_however_it_is_loaded(tmp_path: Path, monkeypatch
         del sys.modules[name]
     found.add(model_fingerprint(f"{tmp_path / 'mine.py'}:Net"))
     found.add(model_fingerprint("mine:Net"))  # which also leaves compiled files for the process
-    asks = "import mine\nfrom fedol.codeprint import fingerprint\nprint(*map(fingerprint, (Net, mine.Net)))\n"
+    asks = "import mine\nfrom fedol.code import fingerprint\nprint(*map(fingerprint, (Net, mine.Net)))\n"
     (tmp_path / "script.py").write_text(SOURCE + asks)
     path = f"{Path(fedol.__file__).parents[1]}{os.pathsep}{tmp_path}"
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": path}

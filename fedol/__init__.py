@@ -9,9 +9,10 @@ __version__ = "0.1.0"
 
 # Public names and where they live; torch is imported only when the first of them is used.
 _HOME = {
+    "Ballots": "fedol.core.voting",
+    "Dataset": "fedol.data",
     "Knowledge": "fedol.knowledge",
     "Mixture": "fedol.core.mixture",
-    "Ballots": "fedol.core.voting",
     "OpenSet": "fedol.knowledge.openset",
     "PseudoLabels": "fedol.core.voting",
     "RunConfig": "fedol.config",
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from fedol.core.voting import class_confidence as class_confidence
     from fedol.core.voting import entropy as entropy
     from fedol.core.voting import pseudo_labels as pseudo_labels
+    from fedol.data import Dataset as Dataset
     from fedol.distillation import distill as distill
     from fedol.federation.taskfolder import TaskFolder as TaskFolder
     from fedol.knowledge import Knowledge as Knowledge

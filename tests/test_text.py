@@ -1,4 +1,4 @@
-"""Strangers' words through every writer: each medium shows them, and none obeys them."""
+"""Words for people: strangers' words through every writer, each of which shows them and obeys none, and times."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 from commands import exit_code
 from rich.console import Console
 
+from fedol.errors import InputError
 from fedol.federation.roster import Arrival, Roster
 from fedol.files import read_json, write_json
 from fedol.knowledge.task import Task
@@ -25,7 +26,7 @@ from fedol.report.live import Bars, Lines, roster_table
 from fedol.report.pages import render, write_report, write_share
 from fedol.report.share import model_card
 from fedol.report.terminal import inspection_view, partition_table, plain, remarks, run_table, server_table
-from fedol.text import printable, shown
+from fedol.text import clock, printable, seconds, shown
 
 HALF = "\ud800"  # of a surrogate pair
 HOSTILE = (
@@ -325,3 +326,19 @@ def test_an_error_shows_names(capsys: pytest.CaptureFixture[str]) -> None:
     code = exit_code("report", "\x1b]0;gotcha\x07[bold]x")
     said = capsys.readouterr().err
     assert code == 2 and r"\x1b]0;gotcha\x07[bold]x" in said and "\x1b" not in said
+
+
+@pytest.mark.parametrize(("text", "value"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("2d", 172800)])
+def test_durations(text: str, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "5", "h", "-1h", "1w", "1h30m"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(InputError, match="is no time"):
+        seconds(text)
+
+
+def test_the_clock() -> None:
+    assert (clock(3723), clock(62.4), clock(0)) == ("1:02:03", "1:02", "0:00")
+    assert (clock(172_799), clock(172_800), clock(1e8)) == ("47:59:59", "2 days 0 h", "1,157 days 9 h")

@@ -21,6 +21,7 @@ from fedol.models import identity
 
 OWN = ("npz", "folder")  # datasets that are files of the user; so is every one that is a path
 OFF = {field.name: field.default for field in fields(RunConfig)}  # what a setting is that a cell does not name
+FEDOL = RunConfig.method  # which every other method is compared with
 HOW = ("development", "augment", "optimiser", "schedule")  # clients and server train, and on what they are tested
 SWITCHES = ("patch", "average", "weight_decay", "defence")  # of a server; the paper's has none of them on
 FEEDBACK_EPOCHS = 20

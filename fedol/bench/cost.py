@@ -145,7 +145,7 @@ def _encoded(cell: Cell, scenario: Scenario) -> float:
 
 def _narrow(rows: list[dict[str, Any]], scenario: Scenario) -> list[str]:
     """Where weights are the smaller upload, that they are: predictions save bytes beside wide networks only."""
-    weights = next(row["up_bytes"] for row in rows if row["method"] == "fedavg")
+    weights = next(row["up_bytes"] for row in rows if find(row["method"]).client.sends == "weights")
     predictions = scenario.config.public * len(scenario.dataset.classes) * 4
     return [NARROW.format(weights / 1e6, predictions / 1e6)] if weights < predictions else []
 

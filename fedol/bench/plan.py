@@ -23,7 +23,7 @@ from fedol.errors import InputError
 from fedol.federation.scenario import Scenario, Scheme, deal
 from fedol.methods import CEILING, ENSEMBLE, LOCAL
 from fedol.model import Architecture
-from fedol.progress import watched
+from fedol.progress import Observer, watched
 from fedol.text import clock, shown
 from fedol.training import Epoch
 
@@ -180,10 +180,14 @@ class OutOfTime(Exception):
     """The time limit is over; raised between epochs, so that what is finished stays and the rest ends at once."""
 
 
-class Progress:
-    """Counts work (FLOPs) as epochs finish. ``show`` gets (share done, seconds left or None, what) now and then."""
+Show = Callable[[float, float | None, str, bool], None]
+"""Gets the share that is done, the seconds left or None, what has just happened, and whether a cell is finished."""
 
-    def __init__(self, show: Callable[[float, float | None, str], None] | None = None, every: float = 15.0) -> None:
+
+class Progress(Observer):
+    """Counts work (FLOPs) as epochs finish, and lets ``show`` tell of it now and then."""
+
+    def __init__(self, show: Show | None = None, every: float = 15.0) -> None:
         self._show, self._every = show or _line, every
         self.total = self.done = 0.0
         self.flops: dict[int, float] = {}  # parameters of a model -> FLOPs of training it on one image
@@ -205,15 +209,15 @@ class Progress:
         """A cell has finished."""
         several = f", {cell.rounds} rounds" if cell.rounds > 1 else ""
         with self._lock:
-            self._tell(f"{cell.place}: {label(cell.settings)}{several} {100 * accuracy:.1f} %")
+            self._tell(f"{cell.place}: {label(cell.settings)}{several} {100 * accuracy:.1f} %", finished=True)
 
-    def _tell(self, what: str) -> None:
+    def _tell(self, what: str, finished: bool = False) -> None:
         self._shown = time.monotonic()
         share = min(1.0, self.done / self.total) if self.total else 1.0
         left = (self._shown - self._began) * (1 - share) / share if share > CLEAR else None
-        self._show(share, left, what)
+        self._show(share, left, what, finished)
 
 
-def _line(share: float, left: float | None, what: str) -> None:
+def _line(share: float, left: float | None, what: str, finished: bool) -> None:
     remaining = "" if left is None else f", about {clock(left)} left"
     print(f"[{100 * share:3.0f} %{remaining}] {shown(what)}", file=sys.stderr, flush=True)

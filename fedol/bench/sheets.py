@@ -7,6 +7,7 @@ import io
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedol.bench.cells import FEDOL
 from fedol.bench.summary import first_above
 from fedol.methods import title
 from fedol.text import shown
@@ -220,7 +221,7 @@ def rounds_records(panel: dict[str, Any]) -> list[Record]:
     levels = {"ours": panel["fedol"], "the paper's": _single(panel["paper_fedol"])}
     for whose, level in levels.items():
         if level:
-            found.append({"method": title("fedol"), **where, "whose": whose, "round": 1, **_numbers(level, "accuracy")})
+            found.append({"method": title(FEDOL), **where, "whose": whose, "round": 1, **_numbers(level, "accuracy")})
     for line in panel["lines"]:
         curves = {"ours": (line["label"], line["rounds"])}
         curves["the paper's"] = title(line["method"]), [_single(value) for value in line["paper"] or []]

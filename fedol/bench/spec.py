@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedol.bench import paper
-from fedol.bench.cells import FEEDBACK_EPOCHS, FEEDBACKS, SERVER, Cell, identified
+from fedol.bench.cells import FEDOL, FEEDBACK_EPOCHS, FEEDBACKS, SERVER, Cell, identified
 from fedol.config import RunConfig, configure
 from fedol.data import Dataset
 from fedol.data.partitions import canonical
@@ -156,7 +156,7 @@ def read_spec(path: Path, trust_code: bool = False, **settings: Any) -> Spec:
 
 def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:
     """Method names, each once; ``all`` are those of the benchmark. FedOL stands beside the rounds as one round."""
-    every = [*compared("rounds"), "fedol"] if kind == "rounds" else compared("equal-compute" if equal else "one-round")
+    every = [*compared("rounds"), FEDOL] if kind == "rounds" else compared("equal-compute" if equal else "one-round")
     listed = [method for name in _listed(wanted) for method in (every if name == "all" else [name])]
     anywhere = set(METHODS)
     known = {name for name in METHODS if kind != "rounds" or find(name).repeats}

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fedol.bench import paper
-from fedol.bench.cells import FEEDBACK_EPOCHS, HOW, OFF, SWITCHES
+from fedol.bench.cells import FEDOL, FEEDBACK_EPOCHS, HOW, OFF, SWITCHES
 from fedol.config import configure
 from fedol.data import PARTITIONS
 from fedol.methods import METHODS, title
@@ -50,7 +50,7 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
 
 def to_compare_with(rows: list[list[Result]]) -> list[Result]:
     """The row of FedOL; of several the one with the paper's settings, else of those with its votes the longest."""
-    fedol = [row for row in rows if row[0]["method"] == "fedol"]
+    fedol = [row for row in rows if row[0]["method"] == FEDOL]
     theirs = [row for row in fedol if as_the_paper(row[0]["settings"])]
     usual = [row for row in fedol if all(row[0]["settings"].get(name, value) == value for name, value in VOTES.items())]
     most = max((row[0]["settings"]["iterations"] for row in usual or fedol), default=0)
@@ -215,13 +215,13 @@ def figures(results: Iterable[Result]) -> list[dict[str, Any]]:
         settings = dict(zip(SHARED, key, strict=True))
         dataset = "" if settings["development"] else key[0]  # the paper's are on the test set
         lines = _lines(drawn, dataset, partition)
-        fedol = [cell for cell in here if cell["method"] == "fedol"]
+        fedol = [cell for cell in here if cell["method"] == FEDOL]
         level = _level(fedol, drawn)
         for line in lines:
             means = [point["mean"] for point in line["rounds"]]
             line["passes_fedol"] = first_above(means, level["mean"] if level else None)
         comparable = not fedol or any(as_the_paper(cell["settings"]) for cell in fedol)
-        theirs = paper.rounds(dataset, partition, "fedol") if comparable else None
+        theirs = paper.rounds(dataset, partition, FEDOL) if comparable else None
         panel = {"settings": settings, "partition": partition, "lines": lines}
         beside = theirs is not None or any(line["paper"] for line in lines)
         panels.append({**panel, "fedol": level, "paper_fedol": theirs and theirs[0], "beside": beside})

@@ -81,8 +81,8 @@ class BenchProgress(Progress):
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
-    def _draw(self, share: float, left: float | None, what: str) -> None:
+    def _draw(self, share: float, left: float | None, what: str, finished: bool) -> None:
         about = "" if left is None else f"{clock(left)} left, "
         self._bar.update(self._task, completed=share, description=shown(about + what))
-        if what.endswith("%"):
+        if finished:
             self._bar.console.print(plain(what))

@@ -53,6 +53,6 @@ def test_names_are_shown_as_they_are() -> None:
 def test_the_progress_of_a_benchmark_shows_names_as_they_are() -> None:
     terminal = io.StringIO()
     with BenchProgress(Console(file=terminal, force_terminal=True, width=300)) as progress:
-        progress._draw(0.5, 1.0, f"{HOSTILE} 50.0 %")
+        progress._draw(0.5, 1.0, f"{HOSTILE} 50.0 %", finished=True)
     shown = terminal.getvalue()
     assert shown.count(f"{SHOWN} 50.0 %") >= 2 and "gotcha\x07" not in shown

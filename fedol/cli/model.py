@@ -59,7 +59,7 @@ def predict(
     """
     import numpy as np
 
-    from fedol.data.unlabelled import load_samples
+    from fedol.data.own import load_samples
     from fedol.model import load
     from fedol.progress import watched
     from fedol.report.live import LiveProgress

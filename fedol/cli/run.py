@@ -127,7 +127,7 @@ def _engine(name: str, cpus: float, gpus: float) -> Engine:
         return in_process
     if name != "flower":
         raise unknown("engine", name, ("process", "flower"))
-    from fedol.federation.transports.flower.engine import on_ray
+    from fedol.federation.transports.flower_engine import on_ray
 
     return on_ray(cpus, gpus)
 

@@ -10,7 +10,7 @@ from typing import Any
 from fedol.methods import find
 from fedol.report.share import CROWD, crowd, promises
 from fedol.report.terminal import count, percent, size
-from fedol.robust.defence import left_out
+from fedol.robust import left_out
 from fedol.robust.trust import FEWEST
 from fedol.text import shown
 

@@ -14,7 +14,7 @@ from fedol.errors import FedolError
 from fedol.report.headline import shared_headline
 from fedol.report.run_view import recipe, run_view
 from fedol.report.terminal import count, percent, size
-from fedol.robust.defence import left_out
+from fedol.robust import left_out
 
 # Parts of the coordinator's page, and rows of its numbers: those about the model, and those of all clients together.
 PARTS = ("served", "name", "method", "classes", "confused", "calibration", "reliability")

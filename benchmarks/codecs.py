@@ -8,7 +8,7 @@ the worst of the ten values of rho that the paper's iterations go through. "chan
 that differ at all: a codec can be lucky in its loss, but not in this. "log mean" is the mean of log-probabilities
 (FedDF) and "pool" that of `fedol.core.pooling`: not FedOL's, but what other methods learn from, and what clipping
 hurts. The "plain" rows are log-probabilities on a companded grid without the runner-up's exact gap: what
-`fedol.knowledge.codecs.quantised` improves on.
+`fedol.knowledge.codecs` improves on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from federations import PREDICTIONS, read
 from fedol.core.mixture import Mixture
 from fedol.core.voting import Ballots, baseline_count
 from fedol.knowledge import Knowledge, codecs
-from fedol.knowledge.codecs.zstd import Zstd
+from fedol.knowledge.codecs import Zstd
 from fedol.methods.fedol_plus import gathered
 
 NAMES = [

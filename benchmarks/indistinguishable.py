@@ -28,9 +28,9 @@ from torch import Tensor
 
 from fedol.core.mixture import Mixture
 from fedol.core.voting import Ballots, baseline_count, shannon
+from fedol.robust import DEFAULT, Defence
 from fedol.robust.agreement import Matrix, Opinions, agreement, backing, confidence_agreement
 from fedol.robust.attacks import exchanged, guesses, most_lies
-from fedol.robust.defence import DEFAULT, Defence
 from fedol.seeding import numpy_generator
 
 LIARS = 3

@@ -31,9 +31,9 @@ from fedol import methods
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation
 from fedol.methods.fedol import FedOL
+from fedol.robust import DEFAULT, DEFENCES, Defence, hearing_everyone, screen
 from fedol.robust.agreement import Opinions
 from fedol.robust.attacks import ATTACKS, KNOWING, attacked
-from fedol.robust.defence import DEFAULT, DEFENCES, Defence, hearing_everyone, screen
 from fedol.robust.trust import judge
 from fedol.seeding import derive, numpy_generator
 

@@ -69,7 +69,7 @@ def cell(folder: str, clients: int, samples: int, classes: int) -> dict[str, Any
     import torch
 
     from fedol.federation.roster import Roster
-    from fedol.federation.transports.folder import Inbox
+    from fedol.federation.transports import Inbox
     from fedol.knowledge.upload import knowledge_files
     from fedol.methods import Distillation
     from fedol.methods.fedol import FedOL

@@ -25,8 +25,7 @@ from training import NORMALISE, SEED, pytorch_norms, side_by_side
 
 from fedol.data import Images
 from fedol.models import create
-from fedol.training import Epoch, Job, Recipe, fit
-from fedol.training.cuda import session, step
+from fedol.training import Epoch, Job, Recipe, cuda, fit, graph
 
 STEPS, BATCH, EPOCHS = 70, 64, 12
 
@@ -42,11 +41,11 @@ def idle(side: torch.cuda.Stream) -> Iterator[None]:
 VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "ours": nullcontext,
     "PyTorch's norms": pytorch_norms,
-    "no overlap": lambda: patch.object(step, "weight_gradients_on", idle),
-    "no priority": lambda: patch.object(session, "URGENT", 0),
-    "no dependent launch": lambda: patch.dict("fedol.models.cuda.tiles.LAUNCH", launch_pdl=False),
-    "Adam in one piece": lambda: patch.object(step, "PIECES", 1),
-    "no large sums": lambda: patch("fedol.models.cuda.fused.LARGE", 1 << 62),
+    "no overlap": lambda: patch.object(graph, "weight_gradients_on", idle),
+    "no priority": lambda: patch.object(cuda, "URGENT", 0),
+    "no dependent launch": lambda: patch.dict("fedol.models.kernels.LAUNCH", launch_pdl=False),
+    "Adam in one piece": lambda: patch.object(graph, "PIECES", 1),
+    "no large sums": lambda: patch("fedol.models.fused.LARGE", 1 << 62),
     "cuDNN's benchmark": lambda: torch.backends.cudnn.flags(enabled=True, benchmark=True),
 }
 WORKS = {
@@ -67,7 +66,7 @@ def milliseconds(models: list[str], width: int) -> float:
     built = [create(m, classes=100, shape=(3, 32, 32), width=width, seed=k) for k, m in enumerate(models)]
     jobs = [Job(str(k), m, inputs, labels, NORMALISE, Recipe(EPOCHS, BATCH), k) for k, m in enumerate(built)]
     ends: list[tuple[float, Epoch]] = []
-    step._TRIED.clear()  # a variant runs other kernels than the one before
+    graph._TRIED.clear()  # a variant runs other kernels than the one before
     for result in fit(jobs, torch.device("cuda"), lambda epoch: ends.append((time.perf_counter(), epoch))):
         assert result.path.startswith("CUDA graph"), result.path
     return 1e3 * BATCH / side_by_side(ends)

@@ -36,7 +36,7 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedol.data import Images, Normalisation
-from fedol.models import blocks, create
+from fedol.models import create, nets
 from fedol.training import Epoch, Job, Recipe, fit, resolve_device
 from fedol.training.cpu import threads
 from fedol.training.loop import train
@@ -99,11 +99,11 @@ def ours(jobs: list[Job], device: torch.device, on_epoch: Callable[[Epoch], None
 @contextmanager
 def pytorch_norms() -> Iterator[None]:
     """Without our fused kernels, for the two versions that are not ours."""
-    kernels, blocks.fused_kernels = blocks.fused_kernels, lambda: None  # type: ignore[assignment]
+    kernels, nets.fused_kernels = nets.fused_kernels, lambda: None  # type: ignore[assignment]
     try:
         yield
     finally:
-        blocks.fused_kernels = kernels
+        nets.fused_kernels = kernels
 
 
 def measure(version: Callable[..., None], make: Callable[[int], list[Job]], device: torch.device) -> dict[str, float]:

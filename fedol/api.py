@@ -29,7 +29,7 @@ def run(
     dataset's name and configuration hash; the same call again continues or reads it. Where the folder's run was made
     with other settings, other data or other code of a model or method of yours, that is an error; ``force`` makes the
     run in the folder anew. ``observer`` is told how far it is (``fedol.progress.Observer``). ``engine`` trains the
-    clients: in this process, or ``fedol.federation.transports.flower.engine.on_ray(...)``, with the same result.
+    clients: in this process, or ``fedol.federation.transports.flower_engine.on_ray(...)``, with the same result.
     """
     own = dataset if isinstance(dataset, Dataset) else None
     if own is not None:

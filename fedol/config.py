@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
 from fedol import methods
+from fedol import robust as defences
 from fedol.code import fingerprint as code_fingerprint
 from fedol.data.partitions import PARTITIONS, Partition
 from fedol.data.partitions import canonical as partition_name
@@ -19,8 +20,7 @@ from fedol.methods import Distillation
 from fedol.models import address, describe, fingerprint
 from fedol.models.openset import MOST_FOLDS, sensible
 from fedol.models.registry import check_settings, is_code
-from fedol.robust import defence as defences
-from fedol.robust.defence import NONE, Defence
+from fedol.robust import NONE, Defence
 from fedol.settings import ClientSettings, RunSettings, ServerSettings, Settings, Training, Voting
 from fedol.settings import ModelName as ModelName
 from fedol.training import Recipe

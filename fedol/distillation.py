@@ -19,7 +19,7 @@ from fedol.knowledge.upload import Uploads
 from fedol.methods import Distillation, Method, Targets, Teacher
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
-from fedol.robust.defence import NONE, Defence, screen
+from fedol.robust import NONE, Defence, screen
 from fedol.seeding import derive
 from fedol.settings import Training, Voting
 from fedol.training import Job, Process, Recipe, Snapshot, drive, resolve_device
@@ -113,7 +113,7 @@ def distill(
     ``knowledge`` holds ``Knowledge`` or arrays of probabilities [N, C], one per client. ``settings`` are the fields of
     ``Voting`` (iterations, tau, rho, rho_step) and of ``Training`` (epochs, batch_size, lr, optimiser, schedule,
     weight_decay, augment, patch, average). ``defence`` names defences against clients that lie
-    (``fedol.robust.defence``), for instance "trust,exact,cap,runoff".
+    (``fedol.robust``), for instance "trust,exact,cap,runoff".
     """
     shared = samples(public, "public images")
     clients = [

@@ -15,7 +15,6 @@ from torch import nn
 import fedol
 from fedol import methods
 from fedol.code import fingerprint
-from fedol.methods import METHODS
 from fedol.models import fingerprint as model_fingerprint
 from fedol.models.nets import cnn
 
@@ -229,7 +228,7 @@ def test_a_module_that_is_enclosed_counts_with_its_weights() -> None:
 
 
 def test_fedols_own_have_none_but_what_is_made_of_them_has() -> None:
-    assert {methods.fingerprint(name) for name in METHODS} == {None}
+    assert {methods.fingerprint(name) for name in methods.BUILT_IN} == {None}
     assert fingerprint(cnn) is None
     assert fingerprint(functools.partial(cnn, width=8)) != fingerprint(functools.partial(cnn, width=16))
 

@@ -13,7 +13,7 @@ from fedol.distillation import Store
 from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, Targets
-from fedol.methods.teacher import Teacher, once, one_hot
+from fedol.methods.sides import Teacher, once, one_hot
 from fedol.model import ServerModel, load
 from fedol.runs.evaluation import accuracy, pseudo_label_accuracy
 

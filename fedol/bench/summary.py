@@ -13,7 +13,7 @@ from fedol.config import configure
 from fedol.data import PARTITIONS
 from fedol.methods import METHODS, title
 from fedol.methods.method import LAST
-from fedol.methods.teacher import Distillation
+from fedol.methods.sides import Distillation
 from fedol.runs.evaluation import summary_statistics
 
 Result = dict[str, Any]

@@ -55,7 +55,7 @@ def new_task(
 
     Example: fedol task new task --public images/ --classes cat,dog --client alice --client bob=PUBLIC_KEY
     """
-    from fedol.data.unlabelled import load_samples
+    from fedol.data.own import load_samples
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.signing import check_public_key
     from fedol.knowledge.task import Task

@@ -129,7 +129,7 @@ def _engine(name: str, cpus: float, gpus: float) -> Engine:
         return in_process
     if name != "flower":
         raise unknown("engine", name, ("process", "flower"))
-    from fedol.federation.transports.flower.engine import on_ray
+    from fedol.federation.transports.flower_engine import on_ray
 
     return on_ray(cpus, gpus)
 
@@ -222,7 +222,7 @@ def predict(
     """
     import numpy as np
 
-    from fedol.data.unlabelled import load_samples
+    from fedol.data.own import load_samples
     from fedol.model import load
     from fedol.progress import watched
     from fedol.report.live import LiveProgress

@@ -71,7 +71,7 @@ def serve(
     from fedol.config import configure_server
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.taskfolder import TaskFolder
-    from fedol.federation.transports.folder import Inbox
+    from fedol.federation.transports import Inbox
     from fedol.report.live import RosterView
     from fedol.text import seconds
 

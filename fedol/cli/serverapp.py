@@ -23,7 +23,7 @@ from fedol.config import configure_server
 from fedol.errors import InputError, unknown
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.transports.flower.inbox import GridInbox
+from fedol.federation.transports.flower_inbox import GridInbox
 from fedol.report.live import RosterView
 from fedol.settings import ServerSettings
 from fedol.text import forgiving, seconds

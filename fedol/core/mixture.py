@@ -34,7 +34,7 @@ def soft_targets(probs: Array, labels: Array | None = None, tau: float = 0.0) ->
 class Mixture:
     """m(x) = Σ_k λ_k(x) p_k(x) client by client: two running sums, because λ_k is exp(−H_k) over its sum.
 
-    ``floor`` is a defence: an entropy below so many nats earns no more weight (see ``fedol.robust.defence``).
+    ``floor`` is a defence: an entropy below so many nats earns no more weight (see ``fedol.robust``).
     """
 
     def __init__(self, floor: float = 0.0) -> None:

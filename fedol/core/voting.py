@@ -84,7 +84,7 @@ def pseudo_labels(probs: Array, rho: float) -> PseudoLabels[Array]:
 class Ballots:
     """The ballots of all models so far. Feed models one by one; each one's predictions may be freed afterwards.
 
-    Algorithm 1 is the default. Three defences against models that claim too much (see ``fedol.robust.defence``):
+    Algorithm 1 is the default. Three defences against models that claim too much (see ``fedol.robust``):
     ``exact`` makes each model reliable on exactly ⌈ρN⌉ samples, where a tie at the baseline goes to the earlier sample
     (a model of constant entropy would otherwise be reliable everywhere); ``cap`` bounds C² at so many
     times the fair share 1/C, so that no model owns a class; with ``runoff`` the reliable models only nominate: of the

@@ -34,7 +34,7 @@ from fedol.knowledge.upload import knowledge_files
 from fedol.methods import knowing
 from fedol.model import Architecture, load
 from fedol.progress import NOBODY, Observer
-from fedol.robust.defence import left_out
+from fedol.robust import left_out
 from fedol.runs.evaluation import account_for_labels, account_for_tests, diagnosed
 from fedol.runs.folder import CARD, REPORT, SHARED, RunFolder, read_summary
 from fedol.runs.provenance import provenance

@@ -19,7 +19,7 @@ from fedol.model import ServerModel
 from fedol.model import load as load_model
 from fedol.models import describe, parameter_count
 from fedol.progress import NOBODY, Observer
-from fedol.robust.defence import left_out
+from fedol.robust import left_out
 from fedol.runs.evaluation import (
     account_for_labels,
     account_for_tests,

@@ -18,8 +18,7 @@ from fedol.methods.method import (
     register,
     title,
 )
-from fedol.methods.sides import Client, Lesson, Side, Site
-from fedol.methods.teacher import Distillation, Targets, Teacher, everywhere, once
+from fedol.methods.sides import Client, Distillation, Lesson, Side, Site, Targets, Teacher, everywhere, once
 
 __all__ = [
     "BUILT_IN",

@@ -10,7 +10,7 @@ from torch import Tensor
 from fedol.core.arrays import exact
 from fedol.knowledge import Knowledge
 from fedol.methods.method import method
-from fedol.methods.teacher import Distillation, Teacher, once
+from fedol.methods.sides import Distillation, Teacher, once
 
 
 @method("feddf", "FedDF", heeds=(), compared=("one-round", "rounds", "equal-compute", "cost", "ensemble"), row=4)

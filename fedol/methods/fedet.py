@@ -11,7 +11,7 @@ from fedol.core.arrays import exact
 from fedol.core.voting import TIE
 from fedol.knowledge import Knowledge
 from fedol.methods.method import method
-from fedol.methods.teacher import Distillation, Teacher, once, one_hot
+from fedol.methods.sides import Distillation, Teacher, once, one_hot
 
 DIVERSITY = 0.05  # λ, the weight of the dissenters
 

@@ -18,7 +18,7 @@ from fedol.core.mixture import Mixture
 from fedol.knowledge import Knowledge
 from fedol.methods.fedol import mixture
 from fedol.methods.method import Method, method, register
-from fedol.methods.teacher import Distillation, Teacher, once
+from fedol.methods.sides import Distillation, Teacher, once
 
 GROUPS = 5
 

@@ -25,8 +25,7 @@ from fedol.knowledge import Knowledge
 from fedol.knowledge.task import Task
 from fedol.knowledge.upload import Uploads
 from fedol.methods.method import method
-from fedol.methods.sides import Client, Lesson, Predictions, Site
-from fedol.methods.teacher import Distillation, Teacher, once, one_hot
+from fedol.methods.sides import Client, Distillation, Lesson, Predictions, Site, Teacher, once, one_hot
 from fedol.model import Architecture, ServerModel
 from fedol.seeding import derive
 from fedol.training import Job, Process, predict

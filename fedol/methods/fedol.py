@@ -12,7 +12,7 @@ from fedol.core.mixture import Mixture, with_labels
 from fedol.core.voting import Ballots, baseline_count, with_entropy
 from fedol.knowledge import Knowledge
 from fedol.methods.method import method
-from fedol.methods.teacher import Distillation, Targets, Teacher, once
+from fedol.methods.sides import Distillation, Targets, Teacher, once
 
 
 @method("mixture", "λ mixture", heeds=(), same_as="fedhkt-k")  # as FedHKT with every client its own group

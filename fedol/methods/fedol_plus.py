@@ -12,7 +12,7 @@ from fedol.core.pooling import TINY, Pool
 from fedol.core.voting import PseudoLabels
 from fedol.knowledge import Knowledge
 from fedol.methods.method import method
-from fedol.methods.teacher import Distillation, Targets, Teacher, once
+from fedol.methods.sides import Distillation, Targets, Teacher, once
 
 
 @method("pooled", "Pooled logits", heeds=(), compared=("ensemble",))

@@ -14,8 +14,7 @@ from torch import Tensor
 from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, cause, unknown
 from fedol.knowledge import Knowledge
-from fedol.methods.sides import Predictions, Side, Site
-from fedol.methods.teacher import Clients, Distillation, Teacher, everywhere
+from fedol.methods.sides import Clients, Distillation, Predictions, Side, Site, Teacher, everywhere
 from fedol.model import ServerModel
 
 Targeting = TypeVar("Targeting", bound=Callable[..., Teacher])
@@ -71,7 +70,7 @@ class Method:
             raise InputError(f"The method '{self.name}' failed ({self._place(error)}): {cause(error)}.") from error
         if not (hasattr(teacher, "iterations") and hasattr(teacher, "targets")):
             raise InputError(
-                f"The method '{self.name}' must return a teacher, such as once(targets) of fedol.methods.teacher, but "
+                f"The method '{self.name}' must return a teacher, such as once(targets) of fedol.methods.sides, but "
                 f"returns a {type(teacher).__name__}."
             )
         if teacher.iterations > 1 and not self.iterates:  # benchmarks would count and keep it as one that does not

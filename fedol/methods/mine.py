@@ -10,7 +10,7 @@ from torch import Tensor
 from fedol.core.voting import TIE, with_entropy
 from fedol.knowledge import Knowledge
 from fedol.methods.method import method
-from fedol.methods.teacher import Distillation, Teacher, once, one_hot
+from fedol.methods.sides import Distillation, Teacher, once, one_hot
 
 
 @method("mine", "MinE", heeds=(), compared=("one-round", "rounds", "equal-compute", "ensemble"), row=10)

@@ -20,8 +20,7 @@ from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
 from fedol.methods.method import method
-from fedol.methods.sides import Client, Lesson, Predictions, Site, seconds
-from fedol.methods.teacher import Distillation, Teacher, once
+from fedol.methods.sides import Client, Distillation, Lesson, Predictions, Site, Teacher, once, seconds
 from fedol.model import Architecture, ServerModel
 from fedol.models.openset import OpenSet, fold_of
 from fedol.seeding import derive

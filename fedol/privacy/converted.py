@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from fedol.errors import FedolError, InputError
 from fedol.models import ModelSpec, create
@@ -27,8 +28,9 @@ def check(module: nn.Module) -> None:
     errors = _validator().validate(module, strict=False)
     if errors:
         reason = str(errors[0]).split(". ")[0].rstrip(".")  # Opacus explains at length
-        instead = "; use nn.GroupNorm in its place" if "BatchNorm" in reason else ""
-        raise InputError(f"This model cannot be trained privately: {reason}{instead}.")
+        if any(isinstance(part, _BatchNorm) and list(part.parameters()) for part in module.modules()):
+            reason = "BatchNorm mixes the examples of a batch; use nn.GroupNorm in its place"
+        raise InputError(f"This model cannot be trained privately: {reason}.")
 
 
 def _build(name: str, *, classes: int, shape: tuple[int, int, int], width: int) -> nn.Module:

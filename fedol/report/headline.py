@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedol.report.terminal import count, percent, size
-from fedol.robust.defence import left_out
+from fedol.robust import left_out
 
 Figure = tuple[str, str, str]  # what, how much, a remark
 

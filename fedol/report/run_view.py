@@ -15,7 +15,7 @@ from fedol.methods import title
 from fedol.report import charts
 from fedol.report.headline import figures, headline
 from fedol.report.terminal import count, size
-from fedol.robust.defence import NONE, hearing_everyone
+from fedol.robust import NONE, hearing_everyone
 from fedol.runs.folder import read_metrics, read_summary
 from fedol.text import shown
 

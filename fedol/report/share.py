@@ -16,7 +16,7 @@ from fedol.methods import find
 from fedol.report.headline import shared_headline
 from fedol.report.run_view import recipe, run_view
 from fedol.report.terminal import count, percent, size
-from fedol.robust.defence import left_out
+from fedol.robust import left_out
 from fedol.robust.trust import FEWEST
 from fedol.text import shown
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from fedol.knowledge.header import Guarantee
 from fedol.methods import title
 from fedol.methods.union import STRANGE
-from fedol.robust.defence import hearing_everyone, left_out
+from fedol.robust import hearing_everyone, left_out
 from fedol.robust.trust import FEWEST
 from fedol.text import shown
 

@@ -19,7 +19,7 @@ from fedol.core.voting import baseline_count, entropy_rank, with_entropy
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
 from fedol.model import ServerModel
-from fedol.robust.defence import Defence
+from fedol.robust import Defence
 from fedol.seeding import numpy_generator
 
 IMAGES, FEWEST, PAIRS = 240, 24, 20_000

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fedol.data.samples import Preprocessing, Samples, slices
 from fedol.errors import FedolError, InputError
 from fedol.training.cpu import CpuEngine, threads
-from fedol.training.cuda.engine import CudaEngine
+from fedol.training.cuda import CudaEngine
 from fedol.training.job import Epoch, Fit, Job, OnEpoch, Recipe
 from fedol.training.snapshot import Snapshot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Event
 
 import torch
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from fedol.seeding import derive
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
 from fedol.training.optimisers import optimiser_of
-from fedol.training.share import Whole
 from fedol.training.snapshot import Average, Snapshot
 
 
@@ -33,6 +32,28 @@ def batch_loss(logits: Tensor, targets: Tensor, index: Tensor, patch: Tensor | N
 
 
 PATH = "plain loop"
+
+
+class Whole:
+    """How much of each batch this process trains: all of it. In a team of processes it is a part (``team``)."""
+
+    def around(self, model: nn.Module) -> AbstractContextManager[nn.Module]:
+        """What to call in the model's place while it trains."""
+        return nullcontext(model)
+
+    def part(self, size: int) -> slice:
+        """The samples of a batch that are this process's."""
+        return slice(None)
+
+    def weighed(self, mean: Tensor, count: int, size: int) -> Tensor:
+        """The mean loss of ``count`` samples in a batch of ``size``, so that the processes' average is the batch's."""
+        return mean
+
+    def total(self, loss: Tensor) -> Tensor:
+        """A sum of losses, over all processes."""
+        return loss
+
+
 WHOLE = Whole()
 
 

@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from fedol.cli import app
 from fedol.config import ServerConfig, configure
-from fedol.federation.transports.flower.client import Node
+from fedol.federation.transports.flower_client import Node
 from fedol.settings import ClientSettings, Dealing, Models, RunSettings, ServerSettings, Training, Voting
 
 TWICE = ("partition", "method", "seed")  # of which a benchmark has several

@@ -181,6 +181,6 @@ def test_the_registry():
     assert set(DATASETS) == {"digits", "cifar10", "cifar100", "fashion-mnist", "npz", "folder"}
 
 
-def test_the_room_needs_neither_sklearn_nor_pillow():
+def test_the_room_needs_neither_sklearn_nor_pillow():  # torch it does: ``Samples`` gives batches as tensors
     code = "import sys, fedol.data; print([m for m in ('sklearn', 'PIL') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -17,9 +17,9 @@ from fedol.errors import FedolError, InputError
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.resume import continued
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.transports.folder import Inbox
+from fedol.federation.transports import Inbox
 from fedol.report.pages import Pages
-from fedol.robust.defence import DEFAULT
+from fedol.robust import DEFAULT
 
 TINY = {"server_model": "mlp", "iterations": 2, "epochs": 2, "batch_size": 16, "device": "cpu"}
 

@@ -15,7 +15,7 @@ from small_federation import SMALL, Federation
 
 from fedol.data import load
 from fedol.federation.roster import Roster
-from fedol.federation.transports.flower.client import Node
+from fedol.federation.transports.flower_client import Node
 from fedol.files import write_atomically
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")

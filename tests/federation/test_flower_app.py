@@ -19,7 +19,7 @@ from fedol.data import load, split
 from fedol.errors import FedolError, InputError
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.transports.flower.client import Node
+from fedol.federation.transports.flower_client import Node
 
 pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[flower]'")
 
@@ -27,8 +27,8 @@ from flwr.app import Error, Message
 from local_grid import LocalGrid
 
 from fedol.cli.serverapp import federate
-from fedol.federation.transports.flower.client import answer, app
-from fedol.federation.transports.flower.inbox import pack
+from fedol.federation.transports.flower_client import answer, app
+from fedol.federation.transports.flower_inbox import pack
 
 TINY = {"server-model": "mlp", "iterations": 2, "epochs": 3, "batch-size": 16, "device": "cpu"}
 
@@ -206,7 +206,7 @@ def data(federation: Federation, tmp_path: Path) -> Path:
 def test_trained_once_then_answered_from_disk(
     federation: Federation, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import fedol.federation.transports.flower.client as module
+    import fedol.federation.transports.flower_client as module
 
     trained = []
     fit = module.client_fit

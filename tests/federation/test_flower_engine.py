@@ -19,7 +19,7 @@ from fedol.errors import InputError
 pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[flower]'")
 pytest.importorskip("ray", reason="a simulation needs Ray: pip install 'fedol[flower]'")
 
-from fedol.federation.transports.flower.engine import on_ray
+from fedol.federation.transports.flower_engine import on_ray
 
 
 def test_the_same_server_as_in_process(finished: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -57,6 +57,6 @@ def test_more_than_the_machine_has_is_one_clear_sentence(tiny: dict[str, Any], t
 
 
 def test_flower_is_imported_only_where_it_is_used() -> None:
-    program = "import sys, fedol, fedol.cli, fedol.api, fedol.federation.transports.flower.engine as e; "
+    program = "import sys, fedol, fedol.cli, fedol.api, fedol.federation.transports.flower_engine as e; "
     program += "assert not {'flwr', 'ray'} & set(sys.modules), sorted(sys.modules)"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

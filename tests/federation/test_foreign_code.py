@@ -22,7 +22,7 @@ from fedol.data import Normalisation, load
 from fedol.errors import FedolError
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.transports.flower.client import Node
+from fedol.federation.transports.flower_client import Node
 from fedol.files import read_tensors, write_tensors
 from fedol.model import Architecture, ServerModel
 from fedol.models import create

@@ -12,7 +12,7 @@ from small_federation import Federation
 from fedol import Knowledge
 from fedol.errors import FedolError
 from fedol.federation.roster import Roster
-from fedol.federation.transports.folder import Inbox
+from fedol.federation.transports import Inbox
 from fedol.knowledge.container import Container
 
 

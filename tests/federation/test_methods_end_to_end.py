@@ -14,8 +14,7 @@ from fedol.errors import FedolError, InputError
 from fedol.federation.scenario import Scenario, Scheme
 from fedol.methods.fedavg import Weights
 from fedol.methods.fedkt import Students
-from fedol.methods.sides import Lesson, Predictions, guarded
-from fedol.methods.teacher import once
+from fedol.methods.sides import Lesson, Predictions, guarded, once
 from fedol.training import Fit, drive
 
 TINY = {"clients": 3, "public": 60, "epochs": 1, "iterations": 2, "device": "cpu", "width": 4}

@@ -10,7 +10,7 @@ from commands import exit_code
 import fedol
 from fedol.config import RunConfig, ServerConfig, configure
 from fedol.errors import InputError
-from fedol.robust.defence import DEFAULT, Defence, canonical, hearing_everyone
+from fedol.robust import DEFAULT, Defence, canonical, hearing_everyone
 
 QUICK: dict[str, Any] = {"client_models": "mlp", "server_model": "mlp", "epochs": 10, "iterations": 1, "device": "cpu"}
 

@@ -20,7 +20,7 @@ from fedol.federation import coordinator as coordination
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.roster import MOST_REFUSED, Roster
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.transports.folder import UNSEEN, Inbox
+from fedol.federation.transports import UNSEEN, Inbox
 from fedol.files import write_atomically
 from fedol.knowledge.container import Container
 

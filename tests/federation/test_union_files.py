@@ -390,7 +390,7 @@ def test_a_federation_without_masses_learns_from_the_pool(sites: Sites, command:
 
 def test_a_node_of_flower_sends_masses(sites: Sites, tmp_path: Path) -> None:
     pytest.importorskip("flwr", reason="needs Flower")
-    from fedol.federation.transports.flower.client import answer
+    from fedol.federation.transports.flower_client import answer
 
     node = {"task": str(sites.folder / "task"), "client": "alice", "data": sites.data("alice"), "model": "mlp"}
     node |= {"epochs": 2, "device": "cpu", "cache": str(tmp_path / "cache"), "folds": 2}  # type: ignore[dict-item]

@@ -14,11 +14,11 @@ import pytest
 import zstandard
 
 from fedol import Task
-from fedol.data import unlabelled
-from fedol.data.unlabelled import load_images
+from fedol.data import own
+from fedol.data.own import load_images
 from fedol.errors import InputError
 from fedol.federation.taskfolder import TaskFolder
-from fedol.knowledge.codecs.floats import LOWEST
+from fedol.knowledge.codecs import LOWEST
 from fedol.knowledge.container import Container
 from fedol.knowledge.header import Header
 from fedol.knowledge.task import TaskRef
@@ -110,8 +110,8 @@ def test_a_folder_of_images(count: int, tmp_path: Path, monkeypatch: pytest.Monk
     for number in range(3):
         image.new("L", (100, 90)).save(tmp_path / f"{number}.png")
     assert load_images(tmp_path, 3)[0].shape == (3, 1, 90, 100)
-    monkeypatch.setattr(unlabelled, "FEW_BYTES", 3 * 3 * 90 * 100 - 1)
-    monkeypatch.setattr(unlabelled, "PACKED", 1)
+    monkeypatch.setattr(own, "FEW_BYTES", 3 * 3 * 90 * 100 - 1)
+    monkeypatch.setattr(own, "PACKED", 1)
     why = "claims 81,000 bytes of images" if count == 3 else "holds 3 images, but the task has 4"
     with pytest.raises(InputError, match=why):
         load_images(tmp_path, count)

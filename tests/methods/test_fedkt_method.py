@@ -12,7 +12,7 @@ from fedol.knowledge import Knowledge
 from fedol.knowledge.task import Task
 from fedol.methods import Distillation, find
 from fedol.methods.fedkt import Ensembles, load_labels, save_labels, students, trainings
-from fedol.methods.teacher import one_hot
+from fedol.methods.sides import one_hot
 from fedol.model import Architecture
 from fedol.training import Fit, Job, Recipe, drive
 

@@ -13,7 +13,7 @@ from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge
 from fedol.methods import METHODS, Distillation, Method, everywhere, find
 from fedol.methods.fedhkt import agreeing, clusters, distances
-from fedol.methods.teacher import once
+from fedol.methods.sides import once
 
 # Two samples, three classes, three clients.
 A = [[0.8, 0.1, 0.1], [0.2, 0.2, 0.6]]

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from fedol.models import create, names, parameter_count
-from fedol.models.blocks import ConvNorm, Residual, basic, bottleneck
+from fedol.models.nets import ConvNorm, Residual, basic, bottleneck
 
 
 @pytest.mark.parametrize(

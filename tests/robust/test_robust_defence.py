@@ -9,7 +9,7 @@ import torch
 import fedol
 from fedol.core.voting import Ballots
 from fedol.errors import InputError
-from fedol.robust.defence import DEFAULT, Defence
+from fedol.robust import DEFAULT, Defence
 
 
 def dirichlet(models: int, samples: int, classes: int) -> torch.Tensor:

@@ -14,7 +14,7 @@ import fedol
 from fedol.cli import main
 from fedol.federation.scenario import Scenario
 from fedol.federation.taskfolder import TaskFolder
-from fedol.robust.defence import DEFAULT, screen
+from fedol.robust import DEFAULT, screen
 from fedol.runs.folder import RunFolder
 
 HOSTILE = (1, 4, 7)

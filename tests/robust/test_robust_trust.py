@@ -9,10 +9,9 @@ import torch
 
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
-from fedol.robust import attacks
+from fedol.robust import attacks, screen
 from fedol.robust.agreement import LEAST, Opinions, agreement, confidence_agreement
 from fedol.robust.attacks import ATTACKS, KNOWING, attacked
-from fedol.robust.defence import screen
 from fedol.robust.trust import THRESHOLD, Evidence, judge
 from fedol.seeding import numpy_generator
 

@@ -20,7 +20,7 @@ from fedol.config import RunConfig, ServerConfig
 from fedol.data import Dataset
 from fedol.errors import FedolError, InputError
 from fedol.methods import METHODS, Method
-from fedol.methods.teacher import once
+from fedol.methods.sides import once
 from fedol.runs.folder import RunFolder
 
 ADVICE = "choose another --out, or make it anew with --force"

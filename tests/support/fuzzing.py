@@ -24,11 +24,11 @@ from rich.console import Console
 
 from fedol import Knowledge, Task
 from fedol.data import Normalisation
-from fedol.data.unlabelled import load_images
+from fedol.data.own import load_images
 from fedol.errors import FedolError, InputError
 from fedol.federation.roster import Roster
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.transports.folder import Inbox
+from fedol.federation.transports import Inbox
 from fedol.knowledge.inspection import inspect
 from fedol.model import Architecture, ServerModel, load
 from fedol.report.terminal import inspection_view

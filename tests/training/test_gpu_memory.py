@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from fedol.data import Images, Normalisation
 from fedol.errors import FedolError
-from fedol.training import Fit, Job, Recipe, predict
-from fedol.training.cuda import engine as cuda
-from fedol.training.cuda.engine import CudaEngine
-from fedol.training.cuda.step import NotCapturable
+from fedol.training import Fit, Job, Recipe, cuda, predict
+from fedol.training.cuda import CudaEngine
+from fedol.training.graph import NotCapturable
 
 GREY = Normalisation((0.5,), (0.25,))
 

@@ -14,10 +14,9 @@ from training_jobs import CPU
 from training_jobs import bright as job
 
 import fedol.training as training
-from fedol.models import blocks
-from fedol.training import Fit, Job, Process, Snapshot, loop
-from fedol.training.cuda import session, step
-from fedol.training.cuda.engine import CudaEngine
+from fedol.models import nets
+from fedol.training import Fit, Job, Process, Snapshot, cuda, graph, loop
+from fedol.training.cuda import CudaEngine
 
 ALL = {"augment": True, "patch": "cutmix", "schedule": "cosine", "average": 0.9, "weight_decay": 0.1}
 
@@ -44,12 +43,12 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "empty_like", lambda like, pin_memory=False: empty_like(like))
     monkeypatch.setattr(torch, "autocast", lambda kind, dtype: autocast("cpu", dtype))
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
-    for module in (blocks, step):
+    for module in (nets, graph):
         monkeypatch.setattr(module, "fused_kernels", lambda: None)  # Triton's are for a card
-    monkeypatch.setattr(step, "weight_gradients_on", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(graph, "weight_gradients_on", lambda stream: contextlib.nullcontext())
     # A capture computes nothing, a replay computes the step.
-    monkeypatch.setattr(step.Step, "capture", lambda self, size: self._graphs.setdefault(size, Pretended()))
-    monkeypatch.setattr(step.Step, "replay", lambda self, size: self._run(size))
+    monkeypatch.setattr(graph.Step, "capture", lambda self, size: self._graphs.setdefault(size, Pretended()))
+    monkeypatch.setattr(graph.Step, "replay", lambda self, size: self._run(size))
     monkeypatch.setattr(training, "engine", CudaEngine)
     monkeypatch.setattr(CudaEngine, "__exit__", lambda *error: None)
 
@@ -66,15 +65,15 @@ def test_jobs_beside_each_other_train_as_in_the_plain_loop(recipe: dict[str, Any
     jobs = [job("a", **recipe), job("b", samples=190, seed=1, **recipe), job("c", "resnet20", seed=2, **recipe)]
     found: dict[str, Fit] = {fit.job.name: fit for fit in training.fit(jobs, CPU)}
     plain = loop.train(job("a", **recipe), CPU, lambda epoch: None, Event())
-    assert [found[name].error for name in "abc"] == [None] * 3 and found["a"].path == session.PATH
+    assert [found[name].error for name in "abc"] == [None] * 3 and found["a"].path == cuda.PATH
     assert found["a"].losses == pytest.approx(plain.losses, rel=0.01)  # bf16
 
 
 def test_a_models_next_job_goes_on_with_its_weights_in_the_same_session(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    create_session = session.Session.__init__
+    create_session = cuda.Session.__init__
 
-    def counted(self: session.Session, job: Job, *arguments: Any) -> None:
+    def counted(self: cuda.Session, job: Job, *arguments: Any) -> None:
         made.append(job.name)
         create_session(self, job, *arguments)
 
@@ -84,7 +83,7 @@ def test_a_models_next_job_goes_on_with_its_weights_in_the_same_session(monkeypa
             losses.append((yield replace(first, name=f"{first.name}.{number}")).losses[-1])
         return losses
 
-    monkeypatch.setattr(session.Session, "__init__", counted)
+    monkeypatch.setattr(cuda.Session, "__init__", counted)
     results = dict(training.drive([iterations(job("s")), iterations(job("t", seed=1))], CPU))
     assert sorted(made) == ["s.0", "t.0"]
     assert all(losses == sorted(losses, reverse=True) for losses in results.values())

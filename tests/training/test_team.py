@@ -17,7 +17,7 @@ import fedol
 from fedol import Knowledge, Task
 from fedol.data import load, split
 from fedol.federation.taskfolder import TaskFolder
-from fedol.training.share import Part
+from fedol.training.team import Part
 
 ROOT = Path(__file__).resolve().parents[2]
 # No bias before a batch norm: it has no gradient but rounding errors, which Adam makes steps of.

@@ -16,7 +16,7 @@ from fedol.data import Images, Normalisation
 from fedol.data.samples import samples
 from fedol.errors import InputError
 from fedol.models import create
-from fedol.models.blocks import fused_kernels
+from fedol.models.nets import fused_kernels
 from fedol.seeding import derive
 from fedol.training import Epoch, Fit, Job, Process, Recipe, drive, fit, predict, resolve_device
 

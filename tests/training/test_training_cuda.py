@@ -14,10 +14,9 @@ import torch
 from torch import Tensor, nn
 from training_jobs import COLOURS, bright
 
-from fedol.models import blocks, create
-from fedol.training import Job, Process, Snapshot, drive, fit
-from fedol.training.cuda import step
-from fedol.training.cuda.engine import CudaEngine
+from fedol.models import create, nets
+from fedol.training import Job, Process, Snapshot, drive, fit, graph
+from fedol.training.cuda import CudaEngine
 from fedol.training.loop import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -54,7 +53,7 @@ def test_fused_norm_equals_float64(
     exact = copy.deepcopy(norm).double()
     upstream, again = (draw(samples, channels, side, side).to(dtype) for _ in range(2))
 
-    y, twin = blocks.fused_kernels().norm_act(norm, x, extra, bool(relu))
+    y, twin = nets.fused_kernels().norm_act(norm, x, extra, bool(relu))
     torch.autograd.backward([y, twin], [upstream, again]) if twins else y.backward(upstream)
     x64 = x.detach().double().requires_grad_()
     extra64 = extra.detach().double().requires_grad_() if extra is not None else None
@@ -87,7 +86,7 @@ def test_company_changes_no_bit() -> None:
 @pytest.mark.parametrize("augment", [False, True])
 def test_same_curve_as_the_plain_float32_loop(augment: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     (ours,) = fit([job(augment=augment, epochs=8)], DEVICE)
-    monkeypatch.setattr(blocks, "fused_kernels", lambda: None)
+    monkeypatch.setattr(nets, "fused_kernels", lambda: None)
     plain = train(job(augment=augment, epochs=8), DEVICE, lambda epoch: None, Event())
     assert ours.path.startswith("CUDA graph") and plain.path == "plain loop"
     assert abs(ours.losses[0] - plain.losses[0]) < 0.03 * plain.losses[0]
@@ -148,7 +147,7 @@ def test_ingredients_train_as_in_the_plain_float32_loop(
         return replace(made, targets=nn.functional.one_hot(made.targets, 10).float()) if soft else made
 
     (ours,) = fit([task()], DEVICE)
-    monkeypatch.setattr(blocks, "fused_kernels", lambda: None)
+    monkeypatch.setattr(nets, "fused_kernels", lambda: None)
     plain = train(task(), DEVICE, lambda epoch: None, Event())
     assert ours.path.startswith("CUDA graph") and ours.error is None
     for a, b in zip(ours.losses, plain.losses, strict=True):
@@ -254,7 +253,7 @@ def test_a_second_model_of_a_kind_trains_as_if_it_were_the_first(
 ) -> None:
     """The first takes two trial steps, one of them in the middle of its first epoch; the second none."""
     tried: set[object] = set()
-    monkeypatch.setattr(step, "_TRIED", tried)
+    monkeypatch.setattr(graph, "_TRIED", tried)
     first, second = (next(fit([job("same", **recipe)], DEVICE)) for _ in range(2))
     assert len(tried) == 2 and first.losses == second.losses
     assert all(map(torch.equal, weights(first.job.model), weights(second.job.model)))

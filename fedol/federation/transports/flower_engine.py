@@ -2,7 +2,8 @@
 
 Flower calls its ``run_simulation`` deprecated in favour of ``flwr run``. That needs a SuperLink: a second server on
 this machine, to whose port every user here can submit code (it does not ask who submits), and which outlives a run that
-is killed. So this uses the function; the version of Flower is pinned, and a test runs it.
+is killed. So this uses the function; the version of Flower is pinned, and a test runs it. ``flwr`` is an extra, and is
+imported only where it is needed.
 """
 
 from __future__ import annotations
@@ -10,25 +11,29 @@ from __future__ import annotations
 import json
 import logging
 import os
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from fedol.config import configure
 from fedol.data.partitions import parse
 from fedol.errors import FedolError, InputError, cause
-from fedol.federation.scenario import Engine, Scheme
-from fedol.federation.transports.flower import check_installed
+from fedol.federation.scenario import Engine, Scenario, Scheme, in_process
 from fedol.files import write_atomically
 from fedol.progress import watched
-from fedol.runs.folder import RunFolder
+from fedol.runs.folder import RunFolder, read_metrics
 from fedol.training import OnEpoch
 
 if TYPE_CHECKING:
-    from flwr.app import Context
+    from flwr.app import Context, Message
     from flwr.serverapp import Grid
 
 POLL = 0.1  # seconds between two looks at the replies
@@ -36,7 +41,8 @@ POLL = 0.1  # seconds between two looks at the replies
 
 def on_ray(cpus: float = 1.0, gpus: float = 0.0) -> Engine:
     """The engine with these shares of the machine per client: as many train at once as there is room for."""
-    check_installed()
+    if find_spec("flwr") is None:
+        raise FedolError("This needs Flower: pip install 'fedol[flower]'.")
     if cpus <= 0 or gpus < 0:
         raise InputError(f"A client needs a CPU share above 0 and a GPU share of at least 0, not {cpus} and {gpus}.")
 
@@ -62,8 +68,7 @@ def _simulate(job: dict[str, Any], clients: Sequence[int], folder: RunFolder, cp
     from flwr.serverapp import ServerApp
     from flwr.simulation import run_simulation
 
-    from fedol.federation.transports.flower.actor import train
-    from fedol.federation.transports.flower.inbox import Exchange
+    from fedol.federation.transports.flower_inbox import Exchange
 
     failed: dict[int, str] = {}
     broken, caller = Event(), copy_context()
@@ -117,6 +122,38 @@ def _keep(answer: dict[str, object] | str, folder: RunFolder, failed: dict[int, 
     write_atomically(folder.client_model(k), bytes(answer["model"]))  # type: ignore[call-overload]
     folder.log({"stage": "client", "client": k, "seconds": answer["seconds"]})
     write_atomically(folder.knowledge(k), bytes(answer["upload"]))  # type: ignore[call-overload]
+
+
+def train(message: Message, context: Context) -> Message:
+    """On a Ray actor: one client with the in-process engine itself, into a folder that lives as long as that takes."""
+    from flwr.app import Message
+
+    from fedol.federation.transports.flower_inbox import Values, pack, unpack
+
+    job = json.loads(str(unpack(message)["job"]))
+    os.chdir(job["cwd"])  # relative paths in the configuration are the caller's
+    k = job["clients"][int(context.node_config["partition-id"])]
+    values: Values = {"client": k}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = RunFolder(Path(scratch))
+        try:
+            failed = in_process(_scheme(json.dumps(job["config"])), [k], folder, lambda epoch: None)
+        except FedolError as error:
+            failed = [str(error)]
+        if failed:
+            values["error"] = failed[0]
+        else:
+            (line,) = read_metrics(folder.path)
+            values["seconds"] = float(line["seconds"])
+            values["model"] = folder.client_model(k).read_bytes()
+            values["upload"] = folder.knowledge(k).read_bytes()
+    return Message(pack(values), reply_to=message)
+
+
+@lru_cache(maxsize=1)
+def _scheme(config: str) -> Scheme:
+    """An actor trains many clients on the same data: it reads them once."""
+    return Scheme.of(Scenario(configure(overrides=json.loads(config))))
 
 
 @contextmanager

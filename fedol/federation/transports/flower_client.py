@@ -34,7 +34,7 @@ from fedol.errors import FedolError, InputError, cause, unknown
 from fedol.federation.client import client_fit
 from fedol.federation.predictors import predict_knowledge
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.transports.flower.inbox import Values, pack, unpack
+from fedol.federation.transports.flower_inbox import Values, pack, unpack
 from fedol.files import private_folder, write_atomically
 from fedol.knowledge import Knowledge
 from fedol.knowledge.container import read_bounded

@@ -1,15 +1,19 @@
-"""The Triton kernels of ``fedol.models.cuda.fused``: batch norm, residual sum and ReLU on channels-last tensors.
+"""The Triton kernels of ``fedol.models.fused``: batch norm, residual sum and ReLU on channels-last tensors.
 
 A tensor is seen as [rows, C]. Kernels that sum split the rows over programs; the last program to finish gathers the
 partial sums in a fixed order. Elementwise kernels see rows of ``stride`` elements, several rows of C where C is small.
 Each waits itself for the kernel before it, so that it can be set up while that one runs (from Hopper on). Flags are
 arguments, not constants: every combination of constants would be another kernel to compile before the first step.
-They mask loads instead of branching around them, so that all loads are under way at once.
+They mask loads instead of branching around them, so that all loads are under way at once. ``Shape`` says how a tensor
+is cut into programs.
 """
+
+from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 DEPENDENT = tl.constexpr(torch.cuda.get_device_capability() >= (9, 0))  # older cards do not know these instructions
@@ -176,3 +180,57 @@ def gradient(  # type: ignore[no-untyped-def]
     dz = tl.where((normal * w[None, :] + b[None, :] > 0) | (relu == 0), dz, 0.0)
     value = (inverse * w)[None, :] * (dz - plain[None, :] - normal * scaled[None, :])
     tl.store(dx + place, value.to(dx.dtype.element_ty), mask=mask)
+
+
+# "pdl": a kernel may be set up while the one before it still runs (programmatic dependent launch, from Hopper on); it
+# waits for that one's results itself, so that only the launch is hidden.
+LAUNCH = {"launch_pdl": bool(DEPENDENT)}
+
+
+class Cut(NamedTuple):
+    """How much a program takes in one turn: elements, how many of them in a row, by how many warps."""
+
+    tile: int
+    wide: int
+    warps: int
+
+
+# Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64 (benchmarks/README.md).
+ELEMENTWISE = Cut(4096, 64, 4)
+SUMS = Cut(4096, 32, 4)
+LARGE_SUMS, LARGE = Cut(4096, 64, 8), 1 << 22  # for many tensors of at least so many elements
+PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
+GATHERED = 128  # of them over the rows, at the most: as many partial sums the last one adds up
+
+
+class Shape:
+    """How a channels-last tensor, seen as [rows, C], is cut into programs.
+
+    Every other block size would be another kernel to compile. So the elementwise kernels see a tensor of few channels
+    as rows of 64 elements, several of its own rows each, and all sums are gathered over the same number of programs.
+    """
+
+    def __init__(self, x: Tensor, sums: Cut) -> None:
+        self._x = x
+        self.elements, self.channels = x.numel(), x.shape[1]
+        self.rows = self.elements // self.channels
+        self.stride = ELEMENTWISE.wide if ELEMENTWISE.wide % self.channels == 0 else self.channels
+        high, wide = self._block(ELEMENTWISE, self.stride)
+        self.blocks = {"C": self.channels, "BM": high, "BC": wide, "num_warps": ELEMENTWISE.warps, **LAUNCH}
+        self.grid = (triton.cdiv(self.elements, self.stride * high), triton.cdiv(self.stride, wide))
+        high, wide = self._block(sums, self.channels)
+        columns = triton.cdiv(self.channels, wide)
+        programs = min(max(1, PROGRAMS // columns), GATHERED, triton.cdiv(self.rows, high))
+        self.per_program = triton.cdiv(triton.cdiv(self.rows, programs), high) * high
+        self.sum_grid = (triton.cdiv(self.rows, self.per_program), columns)
+        self.sum_blocks = {"C": self.channels, "BM": high, "BC": wide, "P": GATHERED, "num_warps": sums.warps, **LAUNCH}
+
+    @staticmethod
+    def _block(cut: Cut, columns: int) -> tuple[int, int]:
+        """Rows and columns of a program's block."""
+        wide = min(cut.wide, triton.next_power_of_2(columns))
+        return cut.tile // wide, wide
+
+    def partial(self) -> Tensor:
+        """Room for two sums per program and channel."""
+        return torch.empty(self.sum_grid[0] * 2 * self.channels, device=self._x.device, dtype=torch.float32)

@@ -115,7 +115,7 @@ def distill(
     weight_decay, augment, patch, average). ``defence`` names defences against clients that lie
     (``fedol.robust``), for instance "trust,exact,cap,runoff".
     """
-    shared = samples(public, "public images")
+    shared = samples(public, "public samples")
     clients = [
         item if isinstance(item, Knowledge) else Knowledge.from_probabilities(item, client=f"client {number}")
         for number, item in enumerate(knowledge)

@@ -91,7 +91,7 @@ class Training:
     """How a model trains. The defaults are the paper's: Adam, no weight decay, no schedule; the last epoch counts."""
 
     epochs: int = setting(50, "Epochs of every training.", TRAINING)
-    batch_size: int = setting(64, "Images per step.", TRAINING)
+    batch_size: int = setting(64, "Samples per step.", TRAINING)
     lr: float = setting(1e-3, "The learning rate.", TRAINING)
     optimiser: str | Callable[..., Any] = setting(
         "adam",
@@ -144,7 +144,7 @@ class Data:
         "Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data.",
         DATA,
     )
-    development: int = setting(0, "Private labeled images that take the test set's place, to tune on.", DATA)
+    development: int = setting(0, "Private labelled samples that take the test set's place, to tune on.", DATA)
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def test_a_comparison_says_what_it_is_of_and_how_many_seeds():
     (table,) = summary.tables(cells)
     page = over_fedol(table, 1)
     assert page.rows == [["FedOL+ (10 × 50 epochs)", "+0.0 ± 0.0"]]
-    assert page.note.startswith("Accuracy on 5,000 images held out") and page.note.endswith("over n = 2 seeds.")
+    assert page.note.startswith("Accuracy on 5,000 samples held out") and page.note.endswith("over n = 2 seeds.")
 
 
 def test_longer_training_is_a_row_of_its_own_without_the_papers_number():
@@ -263,7 +263,7 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
         cell["settings"]["development"] = 5000  # the paper's curves are on the test set
     (panel,) = summary.figures(cells)
     assert panel["paper_fedol"] is None and panel["lines"][0]["paper"] is None
-    assert rounds(panel, 1).note.startswith("Accuracy on 5,000 images held out")
+    assert rounds(panel, 1).note.startswith("Accuracy on 5,000 samples held out")
 
 
 def test_the_figure_shows_the_spread_over_seeds_and_names_the_paper_only_where_it_is(monkeypatch, tmp_path):

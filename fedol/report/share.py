@@ -91,7 +91,7 @@ def _evidence(
         told = {key: sample[key] for key in ("index", "truth", "server")}
         said = {} if own is None else {"own": sample["votes"][clients.index(own)][:2]}  # the class, and how sure
         samples.append({**told, "labels": [], "votes": [], **said})
-    about = {key: full[key] for key in ("of", "classes", "sheet", "size", "captions") if key in full}
+    about: dict[str, Any] = {key: full[key] for key in ("of", "classes", "sheet", "size", "captions") if key in full}
     return {**about, "samples": samples, "clients": [], "iterations": 0, "gated": False}
 
 

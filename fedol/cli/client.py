@@ -31,6 +31,7 @@ def fit(
     model: Annotated[str, typer.Option(help="resnet20, cnn, my.py:Class, ...")] = "resnet20",
     out: Annotated[Path, typer.Option(help="The trained model.")] = Path("model.safetensors"),
     config: Config = None,
+    trust_code: TrustCode = False,
     public: PublicSamples = None,
     dp_epsilon: Annotated[
         float | None,
@@ -59,7 +60,7 @@ def fit(
     from fedol.report.live import LiveProgress
     from fedol.text import say
 
-    wanted = configure_client(config, settings)
+    wanted = configure_client(config, settings, trust_code)
     if dp_epsilon is None and dp_delta is not None:  # nobody should believe that this is private
         raise InputError("--dp-delta alone makes nothing private; give --dp-epsilon too.")
     budget = None if dp_epsilon is None else Budget(dp_epsilon, **({} if dp_delta is None else {"delta": dp_delta}))

@@ -22,14 +22,11 @@ from fedol.code import address, describe, imported
 from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, cause, measures, unknown
 from fedol.models.nets import bottleneck_resnet, cnn, cnn_large, mlp, wide_resnet22
+from fedol.settings import ClientSettings, RunSettings, ServerSettings, code_of
 from fedol.text import printable
 
 # In which a file can name code, and what that is.
-SETTINGS = {
-    **dict.fromkeys(("server_model", "client_models", "parameter_model"), "model"),
-    **dict.fromkeys(("optimiser", "server_optimiser"), "optimiser"),
-    **dict.fromkeys(("schedule", "server_schedule"), "schedule"),
-}
+SETTINGS = code_of(RunSettings) | code_of(ServerSettings) | code_of(ClientSettings)
 
 _BUILT: dict[str, Callable[..., nn.Module]] = {}  # by its address, what this process has built models of
 

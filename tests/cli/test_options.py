@@ -19,7 +19,7 @@ from fedol.config import ServerConfig, configure, configure_client, configure_se
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.flower_client import Node
 from fedol.knowledge.task import Task
-from fedol.settings import ClientSettings, Dealing, Models, RunSettings, ServerSettings, Training, Voting
+from fedol.settings import ClientSettings, Dealing, Models, RunSettings, ServerSettings, Training, Voting, code_of
 
 TWICE = ("partition", "method", "seed")  # of which a benchmark has several
 COMMANDS: dict[str, tuple[type, tuple[str, ...]]] = {
@@ -83,12 +83,20 @@ class Stopped(Exception):
 
 def ways(task: Path) -> dict[str, tuple[str, list[Any], Callable[..., Any]]]:
     """For each command what would do its work, the words beside the settings, and the settings that work is given."""
-    server = "fedol.federation.coordinator.Coordinator"
+    server = "fedol.federation.coordinator.Coordinator.__init__"
     wanted = ("recipe", "width", "seed", "device")
     return {
         "run": ("fedol.api.run", [], lambda config, **rest: config),
-        "serve": (server, [task, "--inbox", task, "--out", task / "out"], lambda folder, config, *rest, **more: config),
-        "distill": (server, [task, task / "task.json", "--out", task], lambda folder, config, *rest, **more: config),
+        "serve": (
+            server,
+            [task, "--inbox", task, "--out", task / "out"],
+            lambda self, folder, config, *rest, **more: config,
+        ),
+        "distill": (
+            server,
+            [task, task / "task.json", "--out", task],
+            lambda self, folder, config, *rest, **more: config,
+        ),
         "client fit": (
             "fedol.federation.client.client_fit",
             [task, "--data", "mine.npz"],
@@ -147,6 +155,13 @@ def test_what_is_given_reaches_the_work(
     with pytest.raises(Stopped):
         get_command(app)([*name.split(), *map(str, words), *option], standalone_mode=False)
     assert seen == [asked(name, task, {item.name: value})] != [asked(name, task, {})]
+
+
+@pytest.mark.parametrize("record", [RunSettings, ServerSettings, ClientSettings])
+def test_what_may_be_code_says_so(record: type) -> None:
+    """Else a stranger's file could name it, and a run would not notice that it has changed."""
+    takes_code = {item.name for item in fields(record) if "Callable" in str(item.type) or "ModelName" in str(item.type)}
+    assert set(code_of(record)) == takes_code >= {"optimiser", "schedule"}
 
 
 def test_options_are_made_without_torch() -> None:

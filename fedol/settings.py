@@ -38,10 +38,10 @@ def setting(default: Any, help: str, panel: str, code: str = "") -> Any:
     return field(default=default, metadata={"help": help, "panel": panel, "code": code})
 
 
-def own(record: type, name: str, default: Any) -> Any:
-    """A field of another record, with a default of its own."""
+def own(record: type, name: str, default: Any, help: str = "") -> Any:
+    """A field of another record, with a default of its own, and help of its own where it means less here."""
     (found,) = (item for item in fields(record) if item.name == name)
-    return field(default=default, metadata=found.metadata)
+    return field(default=default, metadata={**found.metadata, **({"help": help} if help else {})})
 
 
 class Settings:
@@ -206,6 +206,11 @@ class RunSettings(Machine, Learning, Models, Data):
     server_model: ModelName = own(Models, "server_model", "cnn-large")
     epochs: int = own(Training, "epochs", 20)
     batch_size: int = own(Training, "batch_size", 32)
+    weight_decay: float = own(Training, "weight_decay", 0.0, "Decay of the server's weights, not through the gradient.")
+    patch: str = own(Training, "patch", "none", "In the server's images: none, cutout or cutmix.")
+    average: float = own(
+        Training, "average", 0.0, "Decay per step of a running average of the server's weights; 0 is none."
+    )
     # The server's own, where they are not the clients'.
     server_epochs: int | None = setting(None, "Epochs of each server iteration, if not as many.", TRAINING)
     server_lr: float | None = setting(None, "The server's learning rate, if another.", TRAINING)

@@ -14,13 +14,13 @@ from rich.progress import Task as Job
 from rich.table import Table
 from rich.text import Text
 
-from fedol.federation.roster import Roster
 from fedol.knowledge.task import Task
 from fedol.progress import Observer, watching
 from fedol.report.terminal import plain, size
 from fedol.text import Deadline, clock
 
 if TYPE_CHECKING:
+    from fedol.federation.roster import Roster
     from fedol.training import Epoch
 
 

@@ -140,7 +140,7 @@ def test_a_data_owner_audits_one_model(owner: Path, capsys: pytest.CaptureFixtur
     assert code == 0 and "Client mine, trained on 200 samples; sent as top1" in out
     assert "50 % is guessing" in out and "read that figure with care" in out and "of the same kind" not in out
     code, out, _ = spoken(capsys, *mine, "--shadows", 2, "--epochs", 3)
-    said = "The attacker trained 2 models of the same kind, each on half of 400 images, yours and others (epochs: 3)."
+    said = "The attacker trained 2 models of the same kind, each on half of 400 samples, yours and others (epochs: 3)."
     assert code == 0 and said in out
 
 

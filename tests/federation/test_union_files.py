@@ -268,7 +268,8 @@ def test_what_the_commands_say(sites: Sites, command: Command, tmp_path: Path, m
     code, out, _ = command(*ask)
     with np.load(sites.data("alice")) as mine:
         private = len(mine["train_y"])
-    assert code == 0 and f"With masses: how much each public sample looks like your data (2 folds, from {private}" in out
+    told = f"With masses: how much each public sample looks like your data (2 folds, from {private}"
+    assert code == 0 and told in out
     code, out, _ = command("inspect", "a.fedol", "--task", sites.folder / "task")
     assert code == 0 and "What looks like your data" in out and f"{private} samples over 200 public ones" in out
     code, out, _ = command(*ask, "--release", "label")

@@ -5,9 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from _published import above, accuracies, bold, found, number, record, shares, spread, table
-from _results_tables import AS_BEST, FEDOL_64, PLUS, POOL, name, paper_words
-from _results_tables import PARTITIONS as KEYS
+from _best_tables import AS_BEST, FEDOL_64
+from _published import PARTITIONS as KEYS
+from _published import (
+    PLUS,
+    POOL,
+    above,
+    accuracies,
+    bold,
+    found,
+    name,
+    number,
+    paper_words,
+    record,
+    shares,
+    spread,
+    table,
+)
 from pooling_figure import PARTITIONS, fedol_plus, parts
 
 QUANTITIES = ("λ mixture", "MinE", "A", "D", "ours", "true prior")

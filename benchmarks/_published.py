@@ -9,8 +9,9 @@ from typing import Any
 
 from _record import ROOT
 
+from fedol.bench import paper
 from fedol.bench.store import BenchFolder
-from fedol.bench.summary import label
+from fedol.bench.summary import as_the_paper, label
 from fedol.config import RunConfig, configure
 from fedol.errors import FedolError
 from fedol.runs.evaluation import summary_statistics
@@ -19,6 +20,11 @@ Cell = dict[str, Any]
 Seeds = dict[int, Cell]
 Found = dict[str, dict[str, Seeds]]  # row, partition, seed
 
+PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")
+FOUR = ("dirichlet:1", "dirichlet:0.05", "classes:3", "classes:2")  # of data with ten classes
+HARD = ("dirichlet:0.05", "classes:20")
+TWO = ("dirichlet:0.05", "classes:2")
+FEDOL, PLUS, POOL = (label({"method": name}) for name in ("fedol", "fedol+", "pooled"))
 PLAIN = {name: getattr(RunConfig(), name) for name in ("average", "weight_decay", "patch", "schedule")}  # cells omit it
 BEST = {name: getattr(configure("best"), name) for name in PLAIN}
 
@@ -70,6 +76,46 @@ def accuracies(folder: str, **wanted: Any) -> dict[tuple[str, int], float]:
                 raise FedolError(f"Two cells of results/{folder} answer to {wanted} with {key}.")
             values[key] = cell["accuracy"]
     return values
+
+
+def name(method: str) -> str:
+    """A row's name."""
+    return label({"method": method})
+
+
+def papers(width: int, seeds: tuple[int, ...]) -> Found:
+    """What was trained as the paper's table was."""
+
+    def fits(settings: dict[str, Any]) -> bool:
+        here = settings["width"] == width and settings["seed"] in seeds
+        return here and as_the_paper({"epochs": 50, **settings}) and settings.get("epochs", 50) == 50
+
+    return found("paper", fits, PARTITIONS)
+
+
+def small(folder: str) -> Found:
+    """The table of a small dataset at equal compute, all with the same clients."""
+    epochs, rate = {"digits": (20, 1e-3), "sgd": (20, 0.03), "fashion": (4, 1e-3)}[folder]
+
+    def fits(settings: dict[str, Any]) -> bool:
+        usual = settings.get("epochs") == epochs and settings["lr"] == rate
+        return usual and not settings.get("development") and "server_epochs" in settings
+
+    return found(folder, fits)
+
+
+def paper_fedol(partition: str) -> float:
+    """The paper's mean."""
+    theirs = paper.one_round("cifar100", partition, "fedol")
+    if theirs is None:
+        raise FedolError(f"The paper has no FedOL on {partition}.")
+    return theirs[0]
+
+
+def paper_words(partition: str) -> str:
+    """FedOL as the paper prints it."""
+    theirs = paper.one_round("cifar100", partition, "fedol")
+    return f"{100 * theirs[0]:.1f} ± {100 * theirs[1]:.1f}" if theirs else ""
 
 
 def above(first: dict[Any, float], second: dict[Any, float]) -> dict[Any, float]:

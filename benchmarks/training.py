@@ -139,7 +139,7 @@ def side_by_side(ends: Iterable[tuple[float, Epoch]]) -> float:
     """
     models: dict[str, list[tuple[float, int]]] = {}
     for when, epoch in ends:
-        models.setdefault(epoch.job.name, []).append((when, epoch.images))
+        models.setdefault(epoch.job.name, []).append((when, epoch.samples))
     start = max(course[0][0] for course in models.values())
     live = [course for course in models.values() if course[-1][0] > start]
     stop = min(course[-1][0] for course in live)

@@ -21,12 +21,11 @@ from fedol.models import address, describe, fingerprint
 from fedol.models.openset import MOST_FOLDS, sensible
 from fedol.models.registry import check_settings, is_code
 from fedol.robust import NONE, Defence
-from fedol.settings import ClientSettings, RunSettings, ServerSettings, Settings, Training, Voting
+from fedol.settings import MODEL, ClientSettings, RunSettings, ServerSettings, Settings, Training, Voting, code_of
 from fedol.settings import ModelName as ModelName
 from fedol.training import Recipe
 
 Record = TypeVar("Record")
-ROUTINES = ("optimiser", "schedule")
 
 
 def recipe_of(settings: Training) -> Recipe:
@@ -65,16 +64,13 @@ class Frozen(Settings):
     def parts(self) -> dict[str, tuple[str, str | None]]:
         """What may be code of yours, by setting: in words, and its fingerprint, which FedOL's own has not."""
         found: dict[str, tuple[str, str | None]] = {}
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            models = {field.name: value} if field.name.endswith("_model") else {}
-            if field.name.endswith("_models"):
-                models = {f"{field.name}[{number}]": model for number, model in enumerate(value)}
-            for name, model in models.items():
-                found[name] = f"the model '{describe(model)}' ({name})", fingerprint(model)
-            if field.name.endswith(ROUTINES) and is_own(value):
-                kind = field.name.removeprefix("server_")
-                found[field.name] = f"the {kind} '{describe(value)}' ({field.name})", fingerprint(value)
+        for setting, what in code_of(self).items():
+            value = getattr(self, setting)
+            several = isinstance(value, tuple)
+            named = [(f"{setting}[{k}]", each) for k, each in enumerate(value)] if several else [(setting, value)]
+            for name, code in named:
+                if what == MODEL or is_own(code):
+                    found[name] = f"the {what} '{describe(code)}' ({name})", fingerprint(code)
         return {**found, "method": (f"the method '{self.method}'", methods.fingerprint(self.method))}
 
     @property

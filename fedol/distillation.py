@@ -115,7 +115,7 @@ def distill(
     weight_decay, augment, patch, average). ``defence`` names defences against clients that lie
     (``fedol.robust``), for instance "trust,exact,cap,runoff".
     """
-    shared = samples(public, "public images")
+    shared = samples(public, "public samples")
     clients = [
         item if isinstance(item, Knowledge) else Knowledge.from_probabilities(item, client=f"client {number}")
         for number, item in enumerate(knowledge)
@@ -167,6 +167,19 @@ def learn(
     A process for ``training.drive``, so that several servers can train side by side. ``note`` is handed each client
     once, with its position, also those that are not listened to.
     """
+    teacher, screening = hear(method, knowledge, settings, store, note)
+    server = yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, name, start)
+    return Learnt(server, screening)
+
+
+def hear(
+    method: Method,
+    knowledge: Iterable[Knowledge],
+    settings: Distillation,
+    store: Store | None = None,
+    note: Note | None = None,
+) -> tuple[Teacher, list[dict[str, Any]]]:
+    """Screen the clients, and let the method hear those that are listened to; the verdict beside its teacher."""
     audience, screening = Audience(knowledge, note), list[dict[str, Any]]()
     heard: Iterable[Knowledge] = audience
     if settings.defence.trust:
@@ -177,8 +190,7 @@ def learn(
         heard = audience.without([k for k, entry in enumerate(screening) if entry["left_out"]])
     teacher = method.teacher(heard, settings)
     audience.note_the_rest()
-    server = yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, name, start)
-    return Learnt(server, screening)
+    return teacher, screening
 
 
 def serve(

@@ -37,7 +37,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
 
 
 def measures(shape: Iterable[int]) -> str:
-    """The shape of an image in words: 3x32x32."""
+    """A shape in words: 3x32x32."""
     return "x".join(map(str, shape))
 
 

@@ -52,7 +52,7 @@ class Architecture:
         cls, inputs: Samples, model: ModelSpec, classes: Sequence[str], width: int, prepare: Preprocessing | None = None
     ) -> Architecture:
         """A model for these samples, and for their like; prepared as suits them unless something else is said."""
-        prepare = prepare or inputs.fit()
+        prepare = prepare or inputs.fit(inputs)
         return cls(model, tuple(classes), prepare.prepared(inputs.shape), width, prepare)
 
     def build(self, seed: int = 0) -> nn.Module:

@@ -1,7 +1,7 @@
 """One way to see how far work is: an observer, of whom every event is told.
 
 Bars on a terminal, TensorBoard, lines of JSON and the pages of a finished run are observers (``fedol.report``); one of
-yours overrides what it cares for. Long loops over images, clients or files say what they are by ``watched``: whoever
+yours overrides what it cares for. Long loops over samples, clients or files say what they are by ``watched``: whoever
 is ``watching`` sees them, and no room between the two need know.
 """
 

@@ -12,6 +12,7 @@ from fedol.code import address
 from fedol.errors import InputError
 
 DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the panels of a command's help
+MODEL, OPTIMISER, SCHEDULE = "model", "optimiser", "schedule"  # what may be code
 
 CALLABLE = "Callable[..., Any]"
 ModelName = str | Callable[..., Any]
@@ -29,15 +30,18 @@ KINDS: dict[str, tuple[Any, str]] = {
 }
 
 
-def setting(default: Any, help: str, panel: str) -> Any:
-    """A field of a settings record: its default, what it is, and where it stands in a command's help."""
-    return field(default=default, metadata={"help": help, "panel": panel})
+def setting(default: Any, help: str, panel: str, code: str = "") -> Any:
+    """A field of a settings record: its default, what it is, and where it stands in a command's help.
+
+    ``code`` is what it may name that is code of yours: a model, an optimiser, a schedule.
+    """
+    return field(default=default, metadata={"help": help, "panel": panel, "code": code})
 
 
-def own(record: type, name: str, default: Any) -> Any:
-    """A field of another record, with a default of its own."""
+def own(record: type, name: str, default: Any, help: str = "") -> Any:
+    """A field of another record, with a default of its own, and help of its own where it means less here."""
     (found,) = (item for item in fields(record) if item.name == name)
-    return field(default=default, metadata=found.metadata)
+    return field(default=default, metadata={**found.metadata, **({"help": help} if help else {})})
 
 
 class Settings:
@@ -72,6 +76,11 @@ def _plain(value: Any) -> Any:
     return address(value) if callable(value) else value
 
 
+def code_of(record: Any) -> dict[str, str]:
+    """The settings of a record that may name code, and what that is."""
+    return {item.name: item.metadata["code"] for item in fields(record) if item.metadata.get("code")}
+
+
 def check_kinds(settings: Any, what: str = "setting") -> None:
     """Refuse a value of another kind in a frozen dataclass; where a float is due, 1 becomes 1.0: one configuration."""
     for item in fields(settings):
@@ -91,18 +100,20 @@ class Training:
     """How a model trains. The defaults are the paper's: Adam, no weight decay, no schedule; the last epoch counts."""
 
     epochs: int = setting(50, "Epochs of every training.", TRAINING)
-    batch_size: int = setting(64, "Images per step.", TRAINING)
+    batch_size: int = setting(64, "Samples per step.", TRAINING)
     lr: float = setting(1e-3, "The learning rate.", TRAINING)
     optimiser: str | Callable[..., Any] = setting(
         "adam",
         "adam, adamw, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable.",
         TRAINING,
+        OPTIMISER,
     )
     schedule: str | Callable[..., Any] = setting(
         "constant",
         "Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in "
         "torch.optim.lr_scheduler, stepped once a batch, or module:callable.",
         TRAINING,
+        SCHEDULE,
     )
     # A step takes this share of each weight, times the learning rate (AdamW).
     weight_decay: float = setting(0.0, "Decay of the weights, not through the gradient.", TRAINING)
@@ -144,14 +155,14 @@ class Data:
         "Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data.",
         DATA,
     )
-    development: int = setting(0, "Private labeled images that take the test set's place, to tune on.", DATA)
+    development: int = setting(0, "Private labelled samples that take the test set's place, to tune on.", DATA)
 
 
 @dataclass(frozen=True)
 class Server:
     """The model that is trained."""
 
-    server_model: ModelName = setting("resnet56", "The server's model: resnet56, my.py:Class, ...", MODELS)
+    server_model: ModelName = setting("resnet56", "The server's model: resnet56, my.py:Class, ...", MODELS, MODEL)
     width: int = setting(16, "Width of the built-in models.", MODELS)
 
 
@@ -160,10 +171,10 @@ class Models(Server):
     """Everyone's models, and how uploads are packed."""
 
     client_models: tuple[ModelName, ...] = setting(
-        ("mlp", "cnn"), "Models dealt to the clients in turn, for instance resnet11,resnet20.", MODELS
+        ("mlp", "cnn"), "Models dealt to the clients in turn, for instance resnet11,resnet20.", MODELS, MODEL
     )
     parameter_model: ModelName = setting(
-        "cnn", "Everyone's model in methods that average weights (fedavg, fedprox).", MODELS
+        "cnn", "Everyone's model in methods that average weights (fedavg, fedprox).", MODELS, MODEL
     )
     codec: str = setting(CODEC, "How uploads are packed: float32, float16, q7c60, top10, each also with +zstd.", MODELS)
 
@@ -195,11 +206,20 @@ class RunSettings(Machine, Learning, Models, Data):
     server_model: ModelName = own(Models, "server_model", "cnn-large")
     epochs: int = own(Training, "epochs", 20)
     batch_size: int = own(Training, "batch_size", 32)
+    weight_decay: float = own(Training, "weight_decay", 0.0, "Decay of the server's weights, not through the gradient.")
+    patch: str = own(Training, "patch", "none", "In the server's images: none, cutout or cutmix.")
+    average: float = own(
+        Training, "average", 0.0, "Decay per step of a running average of the server's weights; 0 is none."
+    )
     # The server's own, where they are not the clients'.
     server_epochs: int | None = setting(None, "Epochs of each server iteration, if not as many.", TRAINING)
     server_lr: float | None = setting(None, "The server's learning rate, if another.", TRAINING)
-    server_optimiser: str | Callable[..., Any] | None = setting(None, "The server's optimiser, if another.", TRAINING)
-    server_schedule: str | Callable[..., Any] | None = setting(None, "The server's schedule, if another.", TRAINING)
+    server_optimiser: str | Callable[..., Any] | None = setting(
+        None, "The server's optimiser, if another.", TRAINING, OPTIMISER
+    )
+    server_schedule: str | Callable[..., Any] | None = setting(
+        None, "The server's schedule, if another.", TRAINING, SCHEDULE
+    )
     client_patch: str = setting("none", "In the clients' images: none, cutout or cutmix.", TRAINING)
     folds: int = setting(2, "Parts of the public set that clients of union are cross-fitted on.", METHOD)
     mu: float = setting(0.01, "FedProx's pull towards the weights a client was sent.", METHOD)

@@ -57,12 +57,12 @@ def test_what_is_missing_is_said(
 def test_epochs_of_models_that_start_one_after_the_other_count_in_part() -> None:
     import training
 
-    def images_a_second(*models: list[float]) -> float:
+    def samples_a_second(*models: list[float]) -> float:
         courses = [(str(name), when) for name, ends in enumerate(models) for when in ends]
-        ends = [(when, SimpleNamespace(job=SimpleNamespace(name=name), images=10)) for name, when in courses]
+        ends = [(when, SimpleNamespace(job=SimpleNamespace(name=name), samples=10)) for name, when in courses]
         return training.side_by_side(ends)
 
     both = [1.0, 2.0, 3.0, 4.0], [2.5, 3.5, 4.5, 5.5]  # between 2.5 and 4 s each trains one epoch and a half
-    assert images_a_second(*both) == pytest.approx(30 / 1.5)
-    assert images_a_second([1.0, 2.0], *both) == pytest.approx(30 / 1.5)  # it had ended before all had begun
-    assert images_a_second([1.0, 2.0, 4.0]) == pytest.approx(20 / 3)
+    assert samples_a_second(*both) == pytest.approx(30 / 1.5)
+    assert samples_a_second([1.0, 2.0], *both) == pytest.approx(30 / 1.5)  # it had ended before all had begun
+    assert samples_a_second([1.0, 2.0, 4.0]) == pytest.approx(20 / 3)

@@ -14,16 +14,17 @@ from functools import cached_property
 from typing import Any
 
 from fedol import methods
-from fedol.config import RunConfig, partition_code
+from fedol.config import RunConfig, is_own, partition_code
 from fedol.data import DATASETS, Dataset
 from fedol.methods import CEILING, LOCAL, Method
-from fedol.models import identity
+from fedol.models import address, identity
 
 OWN = ("npz", "folder")  # datasets that are files of the user; so is every one that is a path
 OFF = {field.name: field.default for field in fields(RunConfig)}  # what a setting is that a cell does not name
 FEDOL = RunConfig.method  # which every other method is compared with
 HOW = ("development", "augment", "optimiser", "schedule")  # clients and server train, and on what they are tested
-SWITCHES = ("patch", "average", "weight_decay", "defence")  # of a server; the paper's has none of them on
+# Of a server; the paper's has none of them on.
+SWITCHES = ("patch", "average", "weight_decay", "defence", "server_lr", "server_optimiser", "server_schedule")
 FEEDBACK_EPOCHS = 20
 SERVER, TEACHER = FEEDBACKS = ("server", "teacher")  # whose predictions clients learn: the server's, or its target
 
@@ -137,4 +138,9 @@ def _partition(config: RunConfig) -> str:
 
 def _switched_on(config: RunConfig, *names: str) -> dict[str, Any]:
     """Those that are not off, so that the hashes of results from before they existed still hold."""
-    return {name: getattr(config, name) for name in names if getattr(config, name) != OFF[name]}
+    return {name: _named(getattr(config, name)) for name in names if getattr(config, name) != OFF[name]}
+
+
+def _named(value: Any) -> Any:
+    """A setting as a name; an optimiser or schedule of yours with a fingerprint of its code."""
+    return identity(value) if is_own(value) else address(value) if callable(value) else value

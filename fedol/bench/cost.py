@@ -104,7 +104,7 @@ def explanation() -> str:
 
 
 def _traffic(cell: Cell, scenario: Scenario, clients: dict[str, Any]) -> dict[str, Any]:
-    """Bytes per client and round, of these clients if any; the public images, which everyone has, are not counted."""
+    """Bytes per client and round, of these clients if any; the public samples, which everyone has, are not counted."""
     if cell.method == LOCAL:
         return {"up_bytes": 0, "down_bytes_first": 0, "down_bytes_later": None, "measured": True}
     sent = _mean(clients, "upload_bytes")
@@ -196,10 +196,10 @@ def cost_sheet(table: dict[str, Any], number: int) -> Sheet:
     note = (
         "Per client and round; 1 MB is 10⁶ bytes, 1 MiB 2²⁰. Later is a round after the first, where there are more: a "
         f"knowledge method's clients then also train {FEEDBACK_EPOCHS} epochs on the server's predictions for "
-        "the public images (FedHKT-style: for those where it agrees with its teacher, so at most that). Uploads are "
+        "the public samples (FedHKT-style: for those where it agrees with its teacher, so at most that). Uploads are "
         + _sent(table["rows"])
-        + "; what comes down later in a knowledge method is reckoned, predictions for all public images in the same "
-        "codec; the public images, which everyone holds beforehand, are not counted. Training costs three forward "
+        + "; what comes down later in a knowledge method is reckoned, predictions for all public samples in the same "
+        "codec; the public samples, which everyone holds beforehand, are not counted. Training costs three forward "
         "passes a sample; predictions, one pass each, are left out. "
         + (f"Seconds are those of trainings side by side on {where}, not what each takes alone. " if where else "")
         + table["explanation"]

@@ -26,7 +26,7 @@ def test_accuracy(model: ServerModel, scenario: Scenario) -> float:
 
 
 def ceiling(scenario: Scenario) -> Teacher:
-    """The control that is told the truth about the public set: as far as a server can get on these images."""
+    """The control that is told the truth about the public set: as far as a server can get on these samples."""
     return once(one_hot(torch.from_numpy(scenario.data.public_labels), len(scenario.data.classes)))
 
 

@@ -34,7 +34,7 @@ class Plan:
 
     cells: list[Cell]
     work: float  # FLOPs of training
-    predictions: float  # FLOPs of predicting on public and test images
+    predictions: float  # FLOPs of predicting on public and test samples
     clients: int  # that must be trained first
 
     @property
@@ -119,7 +119,7 @@ TRAINING = 3
 
 @cache
 def forward_flops(architecture: Architecture) -> int:
-    """FLOPs of one image's forward pass."""
+    """FLOPs of one sample's forward pass."""
     model = architecture.build().eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(torch.zeros(1, *architecture.shape))
@@ -190,7 +190,7 @@ class Progress(Observer):
     def __init__(self, show: Show | None = None, every: float = 15.0) -> None:
         self._show, self._every = show or _line, every
         self.total = self.done = 0.0
-        self.flops: dict[int, float] = {}  # parameters of a model -> FLOPs of training it on one image
+        self.flops: dict[int, float] = {}  # parameters of a model -> FLOPs of training it on one sample
         self.deadline: float | None = None  # of time.monotonic
         self._began = self._shown = time.monotonic()
         self._lock = Lock()  # epochs are reported from the threads that train
@@ -201,7 +201,7 @@ class Progress(Observer):
             raise OutOfTime
         parameters = sum(p.numel() for p in epoch.job.model.parameters() if p.requires_grad)
         with self._lock:
-            self.done += self.flops.get(parameters, 0.0) * epoch.images
+            self.done += self.flops.get(parameters, 0.0) * epoch.samples
             if time.monotonic() - self._shown >= self._every:
                 self._tell(f"{epoch.job.name}, epoch {epoch.epoch}/{epoch.job.recipe.epochs}")
 

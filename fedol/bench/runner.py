@@ -213,7 +213,7 @@ class Bench:
         progress.cell(cell, result["accuracy"])
 
     def _flops(self) -> dict[int, float]:
-        """What training on one image costs, by a model's number of parameters."""
+        """What training on one sample costs, by a model's number of parameters."""
         found = {}
         for config, _ in self.spec.variants:
             models = {*map(config.client_model, range(config.clients)), config.server_model, config.parameter_model}

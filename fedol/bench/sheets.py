@@ -174,7 +174,7 @@ def settings_in_words(settings: dict[str, Any]) -> str:
 def measure(settings: dict[str, Any]) -> str:
     """What the accuracies of a table are of."""
     held_out = settings["development"]
-    return f"Accuracy on {held_out:,} images held out of the private ones" if held_out else "Test accuracy"
+    return f"Accuracy on {held_out:,} samples held out of the private ones" if held_out else "Test accuracy"
 
 
 def _spread(entry: dict[str, Any], count: bool = True, sign: str = "") -> str:

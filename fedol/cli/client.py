@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from fedol.cli.interrupts import resumable
-from fedol.cli.options import Config, Json, PublicImages, Quiet, TaskDir, TrustCode, with_settings
+from fedol.cli.options import Config, Json, PublicSamples, Quiet, TaskDir, TrustCode, with_settings
 from fedol.errors import InputError
 from fedol.settings import ClientSettings
 
@@ -31,20 +31,21 @@ def fit(
     model: Annotated[str, typer.Option(help="resnet20, cnn, my.py:Class, ...")] = "resnet20",
     out: Annotated[Path, typer.Option(help="The trained model.")] = Path("model.safetensors"),
     config: Config = None,
-    public: PublicImages = None,
+    trust_code: TrustCode = False,
+    public: PublicSamples = None,
     dp_epsilon: Annotated[
         float | None,
         typer.Option(help="Train with differential privacy, ε at most this large; needs the extra 'privacy' (Opacus)."),
     ] = None,
     dp_delta: Annotated[
-        float | None, typer.Option(help="Its δ: well below one over the number of your images; 1e-5 by default.")
+        float | None, typer.Option(help="Its δ: well below one over the number of your samples; 1e-5 by default.")
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Train one of FedOL's models on your own data. Optional: any model of any framework will do as well.
 
-    With --folds it also learns what is public, and can then say how far a public image looks like your data: what the
+    With --folds it also learns what is public, and can then say how far a public sample looks like your data: what the
     server's method union adds up.
 
     Example: fedol client fit task --data my.npz --model resnet20 --out mine.safetensors
@@ -59,25 +60,25 @@ def fit(
     from fedol.report.live import LiveProgress
     from fedol.text import say
 
-    wanted = configure_client(config, settings)
+    wanted = configure_client(config, settings, trust_code)
     if dp_epsilon is None and dp_delta is not None:  # nobody should believe that this is private
         raise InputError("--dp-delta alone makes nothing private; give --dp-epsilon too.")
     budget = None if dp_epsilon is None else Budget(dp_epsilon, **({} if dp_delta is None else {"delta": dp_delta}))
     with LiveProgress(quiet=quiet or as_json) as progress:
         progress.stage("client", wanted.epochs * max(1, wanted.folds))
         folder = TaskFolder.open(task)
-        shared = folder.samples(public) if wanted.folds or public else None
+        shared = folder.samples(public) if wanted.folds else folder.known(public)
         result = client_fit(
             folder.task, data, model, out, recipe_of(wanted), wanted.width, wanted.seed, wanted.device,
-            on_epoch=progress.epoch, budget=budget, shape=folder.shape(), folds=wanted.folds, public=shared,
+            on_epoch=progress.epoch, budget=budget, folds=wanted.folds, public=shared,
         )  # fmt: skip
     if as_json:
         print(json.dumps({"out": str(out), **result}))
     if as_json or quiet:
         return
     told = f" and {folder.task.samples:,} public ones in {wanted.folds} folds" if wanted.folds else ""
-    right = f"{100 * result['accuracy']:.1f} % right on your test images"
-    say(f"{out}: trained on {result['samples']:,} images{told}, {right}.")
+    right = f"{100 * result['accuracy']:.1f} % right on your test samples"
+    say(f"{out}: trained on {result['samples']:,} samples{told}, {right}.")
     if result["privacy"]:
         say(f"Private: {Guarantee(**result['privacy'])}")
 
@@ -96,12 +97,12 @@ def predict(
         str | None, typer.Option(help="Say less: label, noise:SIGMA (no guarantee) or response:EPSILON.")
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Sign it with this private key.")] = None,
-    public: PublicImages = None,
+    public: PublicSamples = None,
     trust_code: TrustCode = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Predict the public images with your model and write the one file that you send.
+    """Predict the public samples with your model and write the one file that you send.
 
     A .joblib file and my.py run code when they are opened, and naming them is your word for it: use only your own.
     A .safetensors file runs code only where it names a class as its model and you add --trust-code.
@@ -134,8 +135,8 @@ def predict(
     if quiet:
         return
     if sent:
-        of = f", from {sent['private']:,} images of yours" if sent["private"] else ""
-        say(f"With masses: how much each public image looks like your data ({sent['folds']} folds{of}).")
+        of = f", from {sent['private']:,} samples of yours" if sent["private"] else ""
+        say(f"With masses: how much each public sample looks like your data ({sent['folds']} folds{of}).")
         for line in mass_remarks(sent["over_expected"]):
             say(line)
     elif masses:
@@ -173,7 +174,7 @@ def audit(
     run: Annotated[Path | None, typer.Argument(help="The folder of a finished 'fedol run'.")] = None,
     task: Annotated[Path | None, typer.Option(help="Or your own: the task's folder, with --model and --data.")] = None,
     model: Annotated[str | None, typer.Option(help="Your model, as 'fedol client predict' takes it.")] = None,
-    data: Annotated[str | None, typer.Option(help="The data it was trained on, with test images apart.")] = None,
+    data: Annotated[str | None, typer.Option(help="The data it was trained on, with test samples apart.")] = None,
     codec: Annotated[
         str | None, typer.Option(help="How the file is packed; the run's or the task's by default.")
     ] = None,
@@ -188,11 +189,11 @@ def audit(
         ),
     ] = None,
     clients: Annotated[int, typer.Option(min=1, help="How many of a run's clients.")] = 3,
-    public: PublicImages = None,
+    public: PublicSamples = None,
     trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:
-    """Attack what a client sends: who was in its training data, and how many images of each class it holds.
+    """Attack what a client sends: who was in its training data, and how many samples of each class it holds.
 
     The likelihood-ratio attack trains models like yours, as the file of 'fedol client fit' says; --epochs, --batch-size
     and --lr replace that. A model of another framework is attacked by threshold alone.
@@ -247,7 +248,7 @@ def audit(
         return
     for client in found["clients"]:
         sent = f"{client['codec']}, released as {release}" if release else client["codec"]
-        say(f"Client {client['client']}, trained on {client['samples']:,} images; sent as {sent}:")
+        say(f"Client {client['client']}, trained on {client['samples']:,} samples; sent as {sent}:")
         for line in words(client):
             say(f"  {line}")
 

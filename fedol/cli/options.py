@@ -31,11 +31,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]
 
 TaskDir = Annotated[Path, typer.Argument(help="The task's folder.")]
-PublicImages = Annotated[
-    Path | None, typer.Option("--public", help="The public images, where they are not in the task's folder.")
+PublicSamples = Annotated[
+    Path | None, typer.Option("--public", help="The public samples, where they are not in the task's folder.")
 ]
 Test = Annotated[
-    Path | None, typer.Option(help="Labelled images (.npz with test_x and test_y) to score the model with at the end.")
+    Path | None, typer.Option(help="Labelled samples (.npz with test_x and test_y) to score the model with at the end.")
 ]
 Force = Annotated[
     bool,

@@ -37,11 +37,11 @@ def _group() -> None:
 @tasks.command("new")
 def new_task(
     folder: Annotated[Path, typer.Argument(help="Where to write the task.")],
-    public: Annotated[Path, typer.Option(help="The public images: a folder, an .npz or an .npy file.")],
+    public: Annotated[Path, typer.Option(help="The public samples: a folder of images, an .npz or an .npy file.")],
     classes: Annotated[str, typer.Option(help="Class names in their order: a,b,c or a file with one per line.")],
     name: Annotated[str | None, typer.Option(help="Sets this federation apart; the folder's name by default.")] = None,
     only_fingerprint: Annotated[
-        bool, typer.Option("--only-fingerprint", help="Leave the images out: everyone has them already.")
+        bool, typer.Option("--only-fingerprint", help="Leave the samples out: everyone has them already.")
     ] = False,
     codecs: Annotated[str, typer.Option(help="Accepted codecs, comma-separated; any by default.")] = "",
     max_bytes: Annotated[int, typer.Option(help="Largest knowledge file; by default what float32 needs.")] = 0,
@@ -51,7 +51,7 @@ def new_task(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a task: public images, class names, limits, clients and their keys.
+    """Write a task: public samples, class names, limits, clients and their keys.
 
     Example: fedol task new task --public images/ --classes cat,dog --client alice --client bob=PUBLIC_KEY
     """
@@ -78,8 +78,8 @@ def new_task(
     if as_json:
         print(json.dumps({"folder": str(folder), "id": task.id, "name": task.name, "samples": task.samples}))
         return
-    say(f"Task {task.name} ({task.id}): {task.samples:,} public images, {len(task.classes)} classes.")
-    say(f"Give everyone a copy of {folder}{'; the public images travel otherwise' if only_fingerprint else ''}.")
+    say(f"Task {task.name} ({task.id}): {task.samples:,} public samples, {len(task.classes)} classes.")
+    say(f"Give everyone a copy of {folder}{'; the public samples travel otherwise' if only_fingerprint else ''}.")
 
 
 def class_names(given: str) -> list[str]:

@@ -214,9 +214,9 @@ def predict(
     trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:
-    """Print the class of each image and the model's confidence, one line per image, separated by tabs.
+    """Print the class of each sample and the model's confidence, one line per sample, separated by tabs.
 
-    A model of the method union also says which images are like no client's data, where every client sent masses.
+    A model of the method union also says which samples are like no client's data, where every client sent masses.
 
     Example: fedol predict runs/federation images/
     """
@@ -255,7 +255,7 @@ def export(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write the model as ONNX: input `images` uint8 [N, channels, H, W], output `probabilities` [N, classes].
+    """Write the model as ONNX: raw samples in (`images`: uint8 [N, channels, H, W]), `probabilities` [N, classes] out.
 
     Example: fedol export runs/federation --onnx model.onnx
     """
@@ -265,9 +265,11 @@ def export(
     from fedol.text import say
 
     with LiveProgress(quiet=quiet or as_json):
-        export_onnx(load(run, trust_code=trust_code), onnx)
+        model = load(run, trust_code=trust_code)
+        export_onnx(model, onnx)
     written = onnx.stat().st_size
     if as_json:
         print(json.dumps({"out": str(onnx), "bytes": written}))
     elif not quiet:
-        say(f"{onnx}: {size(written)}, raw pixels in, probabilities out; class names in its metadata.")
+        raw = model.architecture.prepare.kind
+        say(f"{onnx}: {size(written)}, raw {raw} in, probabilities out; class names in its metadata.")

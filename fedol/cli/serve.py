@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from fedol.cli.interrupts import resumable
-from fedol.cli.options import Config, Force, Json, PublicImages, Quiet, TaskDir, Test, TrustCode, with_settings
+from fedol.cli.options import Config, Force, Json, PublicSamples, Quiet, TaskDir, Test, TrustCode, with_settings
 from fedol.errors import InputError
 from fedol.settings import ServerSettings
 
@@ -56,7 +56,7 @@ def serve(
     force: Force = False,
     config: Config = None,
     trust_code: TrustCode = False,
-    public: PublicImages = None,
+    public: PublicSamples = None,
     test: Test = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -79,10 +79,10 @@ def serve(
     folder = TaskFolder.open(task)
     frozen = configure_server(folder.task.id, config, settings, trust_code)
     coordinator = Coordinator(folder, frozen, out, public, force=force)
-    images = coordinator.test_set(test) if test else None
+    labelled = coordinator.test_set(test) if test else None
     with RosterView(Console(stderr=True), folder.task, quorum, quiet or as_json, deadline=wait) as view:
         coordinator.watch(Inbox(inbox), quorum, wait, view.show)
-    finish(coordinator, images, quiet, as_json)
+    finish(coordinator, labelled, quiet, as_json)
 
 
 @with_settings(ServerSettings, names={"server_model": ("--server-model", "--model")})
@@ -95,7 +95,7 @@ def distill(
     out: Annotated[Path | None, typer.Option(help="The run folder; the same one again continues the run.")] = None,
     force: Force = False,
     config: Config = None,
-    public: PublicImages = None,
+    public: PublicSamples = None,
     test: Test = None,
     trust_code: TrustCode = False,
     quiet: Quiet = False,
@@ -130,6 +130,6 @@ def distill(
             check_there(files)  # before anything is removed
         frozen = configure_server(folder.task.id, config, settings, trust_code)
         coordinator = Coordinator(folder, frozen, out, public, force=force)
-    images = coordinator.test_set(test) if test else None
+    labelled = coordinator.test_set(test) if test else None
     coordinator.collect(files)
-    finish(coordinator, images, quiet, as_json)
+    finish(coordinator, labelled, quiet, as_json)

@@ -61,8 +61,8 @@ def federate(grid: Grid, config: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(f"The run setting 'force' must be true or false, but is {force!r}.")
     frozen = configure_server(folder.task.id, overrides=settings)
     coordinator = Coordinator(folder, frozen, Path(given["out"]), public, force=force)
-    images = coordinator.test_set(test) if test else None
+    labelled = coordinator.test_set(test) if test else None
     inbox = GridInbox(grid, folder.task, wait, str(given.get("clients", "")).split())
     with RosterView(Console(), folder.task, quorum, note=lambda: str(inbox.state)) as view:
         coordinator.watch(inbox, quorum, wait, view.show)
-    return finish(coordinator, images, quiet=False, as_json=False)
+    return finish(coordinator, labelled, quiet=False, as_json=False)

@@ -75,7 +75,7 @@ def _first(mask: Tensor) -> list[int]:
 
 
 def fingerprint(array: np.ndarray) -> str:
-    """SHA-256 of an array's dtype, shape and bytes: another order or one other pixel is another fingerprint."""
+    """SHA-256 of an array's dtype, shape and bytes: another order or one other value is another fingerprint."""
     digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

@@ -10,18 +10,9 @@ from fedol.data.cifar import load_cifar10, load_cifar100
 from fedol.data.dataset import Dataset, Labelled, Split, fingerprint, split
 from fedol.data.images import Images, Normalisation
 from fedol.data.own import load_folder, load_npz
-from fedol.data.partitions import (
-    PARTITIONS,
-    ClassesPerClient,
-    Dirichlet,
-    Iid,
-    Partition,
-    Pool,
-    Sites,
-    partition,
-    register,
-)
+from fedol.data.partitions import PARTITIONS, Partition, Pool, partition, register
 from fedol.data.samples import Preprocessing, Samples
+from fedol.data.schemes import ClassesPerClient, Dirichlet, Iid, Sites
 from fedol.errors import InputError, unknown
 
 __all__ = [

@@ -186,7 +186,7 @@ class Split:
     ``private``        the training samples to be dealt to the clients
     ``test``           the dataset's own test set, untouched
     ``public_labels``  diagnostics only (how good were the pseudo-labels?): never for training or selection
-    ``prepare``        fitted on the private samples only
+    ``prepare``        fitted on the private samples, or on the public ones, as the kind wants it (``Samples.fit``)
     """
 
     shared: Samples
@@ -210,7 +210,8 @@ def split(dataset: Dataset, public: int, seed: int, development: int = 0) -> Spl
     """
     shared, held, private = (dataset.train.take(part) for part in parts(dataset, public, seed, development))
     test = held if development else dataset.test
-    return Split(shared.samples, private, test, shared.y, dataset.classes, private.samples.fit())
+    prepare = private.samples.fit(shared.samples)
+    return Split(shared.samples, private, test, shared.y, dataset.classes, prepare)
 
 
 def parts(dataset: Dataset, public: int, seed: int, development: int = 0) -> list[npt.NDArray[np.int64]]:

@@ -109,8 +109,8 @@ class Images(Samples):
         """Themselves."""
         return self.array()
 
-    def fit(self) -> Normalisation:
-        """To a mean of 0 and a deviation of 1 per channel."""
+    def fit(self, public: Images | None = None) -> Normalisation:
+        """To a mean of 0 and a deviation of 1 per channel, each site's images by themselves."""
         return Normalisation(*channel_statistics(self.array()))
 
     def unfitted(self) -> Normalisation:

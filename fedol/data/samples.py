@@ -22,6 +22,7 @@ from fedol.text import printable
 
 Index: TypeAlias = "Tensor | npt.NDArray[Any] | Sequence[int] | slice"
 Shape: TypeAlias = tuple[int, ...]
+FIRST = 6  # values of a sample that a report shows
 
 
 class Preprocessing(ABC):
@@ -101,8 +102,11 @@ class Samples(ABC):
         """The raw values as one NumPy array, for code that is not ours."""
 
     @abstractmethod
-    def fit(self) -> Preprocessing:
-        """The preprocessing that suits these samples."""
+    def fit(self, public: Self | None = None) -> Preprocessing:
+        """The preprocessing that suits these samples.
+
+        A kind that must mean the same at every site fits it to the ``public`` ones instead, which everyone holds.
+        """
 
     def unfitted(self) -> Preprocessing:
         """A preprocessing that tells nothing of these samples: what a private training needs."""
@@ -115,6 +119,11 @@ class Samples(ABC):
     def pictures(self) -> npt.NDArray[np.uint8] | None:
         """A picture of each for the report, uint8 [N, 1 or 3, H, W]; None where a kind cannot be drawn."""
         return None
+
+    def captions(self) -> list[str]:
+        """Each in a few words, for the report of a kind that cannot be drawn: its first values."""
+        rows = self.array().reshape(len(self), -1)[:, :FIRST]
+        return [", ".join(f"{value:.3g}" for value in row) for row in rows.tolist()]
 
     @property
     def places(self) -> int:
@@ -173,6 +182,15 @@ def samples(values: Samples | Array, what: str = "samples") -> Samples:
     if tensor.dim() != 4 or tensor.dtype != torch.uint8:
         raise InputError(f"{what} must be uint8 [N, channels, H, W], but are {tensor.dtype} {list(tensor.shape)}.")
     return Images(tensor)
+
+
+def check_alike(given: Samples, public: Samples, what: str) -> None:
+    """Refuse samples of another kind or shape than the public ones: no model takes both."""
+    own, theirs = measures(given.shape), measures(public.shape)
+    if given.kind != public.kind:
+        own, theirs = f"{given.kind} of {own}", f"{public.kind} of {theirs}"
+    if own != theirs:
+        raise InputError(f"{what} are {own}, but the task's public ones are {theirs}; convert them.")
 
 
 def slices(count: int, parts: int) -> list[slice]:

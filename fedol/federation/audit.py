@@ -29,7 +29,7 @@ def run_audit(
     release: str | None = None,
     trust_code: bool = False,
 ) -> dict[str, Any]:
-    """The audit of a finished simulation's first clients, each against images of other clients and the test set.
+    """The audit of a finished simulation's first clients, each against samples of other clients and the test set.
 
     A client's model may be code (``my.py:Net``) only with ``trust_code``: the run may be a stranger's.
     """
@@ -62,19 +62,19 @@ def words(found: dict[str, Any]) -> list[str]:
     if found["shadows"]:
         lines.append(
             f"The attacker trained {found['shadows']} models of the same kind, each on half of "
-            f"{found['images']} images, yours and others (epochs: {found['recipe']['epochs']})."
+            f"{found['images']} samples, yours and others (epochs: {found['recipe']['epochs']})."
         )
     for name, leak in found["membership"].items():
         lines.append(
-            f"Membership, {name}: shown one of your images and one that is not, the attacker picks yours "
-            f"{100 * leak['auc']:.0f} % of the time (50 % is guessing). Where it may accuse 1 % of foreign images "
+            f"Membership, {name}: shown one of your samples and one that is not, the attacker picks yours "
+            f"{100 * leak['auc']:.0f} % of the time (50 % is guessing). Where it may accuse 1 % of foreign samples "
             f"wrongly, it finds {100 * leak['tpr_at_1_percent']:.1f} % of yours; at 0.1 %, "
             f"{100 * leak['tpr_at_01_percent']:.1f} %."
         )
         if leak["others"] < 1000:
             both = leak["others"] < 100
             few = f"{'1' if both else '0.1'} % is less than one: read {'both figures' if both else 'that figure'}"
-            lines.append(f"With {leak['others']} foreign images, {few} with care.")
+            lines.append(f"With {leak['others']} foreign samples, {few} with care.")
     if found.get("privacy") and found["shadows"]:
         lines.append(
             "Your model was trained with differential privacy and the attacker's shadow models were not, so a better "
@@ -82,11 +82,11 @@ def words(found: dict[str, Any]) -> list[str]:
         )
     mix = found["label_mix"]
     lines.append(
-        f"Class mix: the file gives away how many images of each class you hold up to an error of "
+        f"Class mix: the file gives away how many samples of each class you hold up to an error of "
         f"{100 * mix['error']:.0f} % (guessing that all are equal: {100 * mix['error_of_guessing_evenly']:.0f} %)."
     )
     lines.append(
-        "Membership was tried with your images among the public ones. Where none is, nobody sees your model's "
+        "Membership was tried with your samples among the public ones. Where none is, nobody sees your model's "
         "predictions on them, and this attack does not apply; the class mix always shows."
     )
     return lines

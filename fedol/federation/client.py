@@ -12,8 +12,8 @@ import torch
 
 from fedol.code import imported
 from fedol.data import Dataset, Labelled, fingerprint, load
-from fedol.data.samples import Samples
-from fedol.errors import FedolError, InputError, cause, measures
+from fedol.data.samples import Samples, check_alike
+from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge.header import Ratios
 from fedol.knowledge.task import Task
 from fedol.methods.union import folds_of
@@ -74,7 +74,6 @@ def client_fit(
     device: str = "auto",
     on_epoch: OnEpoch = lambda epoch: None,
     budget: Budget | None = None,
-    shape: tuple[int, ...] | None = None,
     folds: int = 0,
     public: Samples | None = None,
 ) -> dict[str, Any]:
@@ -83,8 +82,7 @@ def client_fit(
     Every epoch is kept beside ``out`` until the end: stopped at any moment, the same call goes on after the last one.
     With a privacy budget the training is differentially private, and the model file says so; it then starts anew.
     With ``folds`` the model also learns what is public, once a fold (``fedol.methods.union``); it needs the ``public``
-    samples. ``shape`` is that of the public samples, where it alone is known: what was trained on others could not
-    predict them.
+    samples. Where they are known, data unlike them are refused: what was trained on those could not predict these.
     """
     if folds and not sensible(folds):
         raise InputError(f"--folds must lie between 2 and {MOST_FOLDS}, or be 0 for no masses, but is {folds}.")
@@ -92,14 +90,10 @@ def client_fit(
         given = "none are given" if public is None else f"the task has {len(public)}"
         raise InputError(f"{folds} folds need at least {2 * folds} public samples, but {given}.")
     train, test = client_data(data, task)
-    shape = shape if public is None else public.shape
-    if shape is not None and train.samples.shape != shape:
-        own, theirs = measures(train.samples.shape), measures(shape)
-        raise InputError(
-            f"Your {train.samples.kind} are {own}, but the task's public ones are {theirs}; convert yours."
-        )
+    if public is not None:
+        check_alike(train.samples, public, f"Your {train.samples.kind}")
     # A private model is scaled by constants: the data's own mean and spread would be released without noise.
-    prepare = train.samples.unfitted() if budget else train.samples.fit()
+    prepare = train.samples.unfitted() if budget else train.samples.fit(public)
     model = spec_for(model) if budget else model
     architecture = replace(Architecture.on(train.samples, model, task.classes, width, prepare), folds=folds)
     where = resolve_device(device)

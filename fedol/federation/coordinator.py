@@ -91,7 +91,7 @@ class Coordinator:
 
     def test_set(self, path: Path) -> Labelled:
         """Labelled samples for ``run``; whatever is wrong with them is said now, not after the training."""
-        return test_set(path, self.task, self.architecture.shape)
+        return test_set(path, self.task, self.public)
 
     def collect(self, files: list[Path]) -> Roster:
         """Take these files and no others; a run that is made of other files is not mixed with them."""

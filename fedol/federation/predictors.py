@@ -187,7 +187,7 @@ def _onnx(path: Path) -> OnnxModel:
     # scikit-learn's converters put the labels first: predictions are the one output with a column per class.
     outputs = [output.name for output in session.get_outputs() if len(output.shape or []) == 2]
     if not outputs:
-        raise InputError(f"The model {path} has no output of shape [images, classes].")
+        raise InputError(f"The model {path} has no output of shape [samples, classes].")
 
     def run(inputs: Samples) -> np.ndarray:
         x = inputs.array() if given.type == "tensor(uint8)" else inputs.floats()

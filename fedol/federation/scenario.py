@@ -21,7 +21,7 @@ from fedol.config import ModelName, RunConfig
 from fedol.data import Dataset, Split, load, partition, split
 from fedol.data.dataset import parts
 from fedol.data.samples import Samples
-from fedol.distillation import Learnt, Note, Store, learn
+from fedol.distillation import Learnt, Note, Store, hear, learn
 from fedol.errors import FedolError
 from fedol.knowledge.task import Task
 from fedol.knowledge.upload import Uploads
@@ -129,8 +129,8 @@ class Scheme:
         return self.method.client.uploads(self.scenario, paths)
 
     def teacher(self, paths: Sequence[Path]) -> Teacher:
-        """The method, having heard everyone."""
-        return self.method.teacher(self.uploads(paths), self.scenario.config.distillation)
+        """The method, having heard everyone that the server listens to."""
+        return hear(self.method, self.uploads(paths), self.scenario.config.distillation)[0]
 
     def server(
         self,

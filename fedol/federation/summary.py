@@ -11,8 +11,7 @@ import torch
 from fedol.config import ServerConfig
 from fedol.data import Labelled
 from fedol.data.own import load_test
-from fedol.data.samples import Samples
-from fedol.errors import InputError, measures
+from fedol.data.samples import Samples, check_alike
 from fedol.federation.client import task_classes
 from fedol.federation.roster import Roster
 from fedol.knowledge.task import Task
@@ -22,13 +21,11 @@ from fedol.runs.evaluation import accuracy
 from fedol.runs.provenance import versions
 
 
-def test_set(path: Path, task: Task, shape: tuple[int, ...]) -> Labelled:
-    """``test_x`` and ``test_y`` of an .npz file, in the task's classes and of the public images' shape."""
+def test_set(path: Path, task: Task, public: Samples) -> Labelled:
+    """``test_x`` and ``test_y`` of an .npz file, in the task's classes and like the public samples."""
     data = load_test(path)
     index = task_classes(data, task)
-    if data.shape != tuple(shape):
-        own, public = measures(data.shape), measures(shape)
-        raise InputError(f"The test images in {path} are {own}, but the public ones are {public}; convert them.")
+    check_alike(data.test.samples, public, f"The test {data.test.samples.kind} in {path}")
     return Labelled(data.test.samples, index[data.test.y])
 
 

@@ -33,7 +33,7 @@ class TaskFolder:
         if (path / "task.json").exists():
             raise FedolError(f"{path} holds a task already, which others may have got; choose another folder.")
         if public is not None:
-            write_atomically(path / "public.npz", packed(samples(public, "public images")))
+            write_atomically(path / "public.npz", packed(samples(public, "public samples")))
         write_json(path / "task.json", {"schema": SCHEMA, "id": task.id, **_plain(task)})
         return cls(path, task)
 
@@ -62,7 +62,7 @@ class TaskFolder:
         """The public samples, from the folder or ``elsewhere``: exactly those the task was made of, in their order."""
         place = elsewhere or self.path / "public.npz"
         if not place.exists():
-            raise FedolError(f"The public images are not in {place}; say where with --public.")
+            raise FedolError(f"The public samples are not in {place}; say where with --public.")
         found, _ = load_samples(place, self.task.samples)
         if found.fingerprint != self.task.fingerprint:
             raise FedolError(
@@ -70,9 +70,9 @@ class TaskFolder:
             )
         return found
 
-    def shape(self) -> tuple[int, ...] | None:
-        """The shape of a public sample; None where the folder has only their fingerprint."""
-        return self.samples().shape if (self.path / "public.npz").exists() else None
+    def known(self, elsewhere: Path | None = None) -> Samples | None:
+        """The public samples likewise; None where there is only their fingerprint."""
+        return self.samples(elsewhere) if elsewhere or (self.path / "public.npz").exists() else None
 
 
 def read_task(values: Any, where: Path) -> Task:

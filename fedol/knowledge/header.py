@@ -164,7 +164,7 @@ def _same_task(header: Header, task: Task) -> None:
     if header.task.classes != ref.classes or header.classes != len(task.classes):
         raise InputError("it was made for another list of classes, or another order of them; use the task's")
     if header.task.public != ref.public or header.samples != task.samples:
-        raise InputError("it was made on other public images, or another order of them; use the task's")
+        raise InputError("it was made on other public samples, or another order of them; use the task's")
     if header.task.id != ref.id:
         raise InputError(f"it answers another task ({header.task.id or 'none'}, not {ref.id}); make it again for this")
 

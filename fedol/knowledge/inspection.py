@@ -16,7 +16,7 @@ from fedol.knowledge.container import read_bounded
 from fedol.knowledge.task import Task
 
 BINS = 10
-ROWS = 4096  # images that are looked at at a time
+ROWS = 4096  # samples that are looked at at a time
 
 
 def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Task:
             if key is not None:
                 signing.check_public_key(key)
         if self.samples < 1:
-            raise InputError("A task needs at least one public image.")
+            raise InputError("A task needs at least one public sample.")
         if self.max_bytes < 0:
             raise InputError(f"The largest knowledge file cannot have {self.max_bytes} bytes.")
         for codec in self.codecs:
@@ -71,7 +71,7 @@ class Task:
     @classmethod
     def of(cls, public: Samples | Array, classes: Sequence[str], name: str = "") -> Task:
         """The task of these public samples (an array: images, uint8 [N, channels, H, W]) and class names."""
-        shared = samples(public, "public images")
+        shared = samples(public, "public samples")
         return cls(tuple(classes), len(shared), shared.fingerprint, name)
 
     @property

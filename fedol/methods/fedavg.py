@@ -110,7 +110,9 @@ def recalibrated(site: Site, uploads: Sequence[Path]) -> ServerModel:
 
 
 ROUNDS = ("one-round", "rounds")
-register(Method("fedavg", "FedAvg", combine=combined, client=Weights(), compared=(*ROUNDS, "cost"), row=1))
+register(
+    Method("fedavg", "FedAvg", combine=combined, client=Weights(), compared=(*ROUNDS, "cost"), row=1, paper="FedAvg")
+)
 register(
     Method(
         "fedavg-bn",
@@ -121,4 +123,8 @@ register(
         row=2,
     )
 )
-register(Method("fedprox", "FedProx", combine=combined, client=Weights(proximal=True), compared=ROUNDS, row=3))
+register(
+    Method(
+        "fedprox", "FedProx", combine=combined, client=Weights(proximal=True), compared=ROUNDS, row=3, paper="FedProx"
+    )
+)

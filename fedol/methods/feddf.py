@@ -13,7 +13,14 @@ from fedol.methods.method import method
 from fedol.methods.sides import Distillation, Teacher, once
 
 
-@method("feddf", "FedDF", heeds=(), compared=("one-round", "rounds", "equal-compute", "cost", "ensemble"), row=4)
+@method(
+    "feddf",
+    "FedDF",
+    heeds=(),
+    compared=("one-round", "rounds", "equal-compute", "cost", "ensemble"),
+    row=4,
+    paper="FedDF",
+)
 def feddf(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = softmax(mean_k z_k), as its code does; the mean of log p_k differs by a constant per sample only."""
     return once(torch.softmax(_mean(client.log_probs for client in knowledge), 1))

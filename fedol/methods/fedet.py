@@ -16,7 +16,7 @@ from fedol.methods.sides import Distillation, Teacher, once, one_hot
 DIVERSITY = 0.05  # λ, the weight of the dissenters
 
 
-@method("fedet", "FedET", heeds=(), compared=("one-round", "rounds", "equal-compute", "cost"), row=8)
+@method("fedet", "FedET", heeds=(), compared=("one-round", "rounds", "equal-compute", "cost"), row=8, paper="FedET")
 def fedet(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = onehot(y) + λ·s_div, the target of CE(y, s) + λ·KL(s_div ‖ s); two passes over the clients.
 

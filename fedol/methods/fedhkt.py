@@ -35,6 +35,7 @@ def agreeing(server: Tensor, targets: Tensor) -> Tensor:
     feedback=agreeing,
     compared=("one-round", "rounds", "equal-compute"),
     row=6,
+    paper="FedHKT",
 )
 def fedhkt(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = Σ_g w_g p_g, p_g the mean of a group, w_g = softmax_g(−H(p_g)); two passes over the clients."""

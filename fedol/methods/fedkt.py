@@ -132,7 +132,15 @@ class Students(Predictions):
         return Uploads(paths, lambda path, k: load_labels(path, site.task, f"client {k}"))
 
 
-@method("fedkt", "FedKT", client=Students(), heeds=(), compared=("one-round", "equal-compute", "cost"), row=12)
+@method(
+    "fedkt",
+    "FedKT",
+    client=Students(),
+    heeds=(),
+    compared=("one-round", "equal-compute", "cost"),
+    row=12,
+    paper="FedKT",
+)
 def fedkt(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """Hard labels by consistent voting, trained once; the students of one client come in a row under its name."""
     consistent, plain = torch.zeros(()), torch.zeros(())

@@ -24,7 +24,7 @@ def mixture(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     return once(mixed.mean())
 
 
-@method("fedol", "FedOL", iterates=True, compared=("one-round", "equal-compute", "cost"), row=13)
+@method("fedol", "FedOL", iterates=True, compared=("one-round", "equal-compute", "cost"), row=13, paper="FedOL")
 class FedOL:
     """Hears every client once; each iteration then votes, the server included, and gives the target of Eq. 7."""
 

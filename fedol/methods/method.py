@@ -37,6 +37,7 @@ class Method:
     feedback: Callable[[Tensor, Tensor], Tensor] = everywhere  # the public samples that clients learn back, a mask
     compared: tuple[str, ...] = ()  # the benchmarks of which 'all' it is part
     row: int = LAST  # its place in tables
+    paper: str = ""  # its name in the paper's tables, where it is in them
     same_as: str = ""  # the method that this is another name of
     control: bool = False  # only a benchmark has it
 
@@ -150,6 +151,6 @@ def fingerprint(name: str) -> str | None:
 # The clients on their own. And what only a benchmark has: the clients themselves, pooled on the test set, and a server
 # that is told the true labels of the public set, which no method may see.
 LOCAL, ENSEMBLE, CEILING = "local", "ensemble", "ceiling"
-register(Method(LOCAL, "Local", compared=("one-round", "cost"), row=0))
+register(Method(LOCAL, "Local", paper="Local", compared=("one-round", "cost"), row=0))
 register(Method(ENSEMBLE, "Ensemble of the clients", compared=("one-round",), row=17, control=True))
 register(Method(CEILING, "Server on true public labels", compared=("one-round",), row=18, control=True))

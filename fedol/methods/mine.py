@@ -13,7 +13,7 @@ from fedol.methods.method import method
 from fedol.methods.sides import Distillation, Teacher, once, one_hot
 
 
-@method("mine", "MinE", heeds=(), compared=("one-round", "rounds", "equal-compute", "ensemble"), row=10)
+@method("mine", "MinE", heeds=(), compared=("one-round", "rounds", "equal-compute", "ensemble"), row=10, paper="MinE")
 def mine(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = p_k* with k* = argmin_k H(p_k(x)); a tie goes to the earlier client."""
     return once(_surest(knowledge))

@@ -22,11 +22,11 @@ from fedol.code import address, describe, imported
 from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, cause, measures, unknown
 from fedol.models.nets import bottleneck_resnet, cnn, cnn_large, mlp, wide_resnet22
+from fedol.settings import ClientSettings, RunSettings, ServerSettings, code_of
 from fedol.text import printable
 
-# In which a file can name code.
-SETTINGS = ["server_model", "client_models", "parameter_model"]
-SETTINGS += ["optimiser", "schedule", "server_optimiser", "server_schedule"]
+# In which a file can name code, and what that is.
+SETTINGS = code_of(RunSettings) | code_of(ServerSettings) | code_of(ClientSettings)
 
 _BUILT: dict[str, Callable[..., nn.Module]] = {}  # by its address, what this process has built models of
 
@@ -52,17 +52,17 @@ def trusted(name: str, where: str, trust_code: bool) -> ModelSpec:
 def check_settings(settings: Mapping[str, Any], where: str, trust_code: bool) -> None:
     """Refuse settings from a file that name code, unless the caller vouches for it."""
     for setting in SETTINGS:
-        models = settings.get(setting, [])
-        for name in models if isinstance(models, list | tuple) else str(models).split(","):
-            check(str(name), where, trust_code)
+        named = settings.get(setting, [])
+        for name in named if isinstance(named, list | tuple) else str(named).split(","):
+            check(str(name), where, trust_code, SETTINGS[setting])
 
 
-def check(name: str, where: str, trust_code: bool) -> None:
+def check(name: str, where: str, trust_code: bool, what: str = "model") -> None:
     """Refuse a name from a file that is code, unless the caller vouches for it."""
     if is_code(name) and not trust_code:
         raise FedolError(
-            f"{where} names the model '{printable(name, 100)}', which is code of whoever made it: if you trust them, "
-            "add --trust-code (in Python: trust_code=True), or give the model yourself (in Python: model=)."
+            f"{where} names the {what} '{printable(name, 100)}', which is code of whoever made it: if you trust them, "
+            f"add --trust-code (in Python: trust_code=True), or give the {what} yourself (in Python: {what}=)."
         )
 
 

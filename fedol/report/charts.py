@@ -171,7 +171,7 @@ def reliability(calibration: dict[str, Any]) -> Markup:
         top = plot.y(entry["accuracy"])
         tip = tag(
             "title",
-            f"{entry['count']:,} images: sure to {_percent(entry['confidence'])}, right in "
+            f"{entry['count']:,} samples: sure to {_percent(entry['confidence'])}, right in "
             f"{_percent(entry['accuracy'])}",
         )
         fade = 0.35 + 0.65 * math.sqrt(entry["count"] / most)

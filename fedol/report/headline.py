@@ -70,7 +70,7 @@ def _served(summary: dict[str, Any], together: bool = True) -> str:
     words += f", in {duration(summary['seconds'])}" if "seconds" in summary else ""
     if summary["test"]:
         words += (
-            f"; it is {percent(summary['test']['accuracy'])} accurate on {summary['test']['samples']:,} test images"
+            f"; it is {percent(summary['test']['accuracy'])} accurate on {summary['test']['samples']:,} test samples"
         )
     refused = len(summary["refused"])
     words += f"; {out} client{'s were' if out > 1 else ' was'} left out as suspicious" if out else ""
@@ -117,13 +117,13 @@ def _simulated_figures(summary: dict[str, Any]) -> list[Figure]:
 
 def _served_figures(summary: dict[str, Any]) -> list[Figure]:
     test, last = summary["test"], summary["history"][-1]
-    rows = [("accuracy", percent(test["accuracy"]), f"on {test['samples']:,} test images")] if test else []
+    rows = [("accuracy", percent(test["accuracy"]), f"on {test['samples']:,} test samples")] if test else []
     remark = f"{len(left_out(summary['screening']))} left out, {len(summary['refused'])} refused"
     rows.append(("clients", str(len(summary["clients"])), remark))
     rows.append(("model", summary["server"]["model"], f"{summary['server']['parameters']:,} parameters"))
     rows.append(("received", size(sum(client["bytes"] for client in summary["clients"])), "in all"))
     if "coverage" in last:
-        rows.append(("labelled", percent(last["coverage"]), "of the public images, in the end"))
+        rows.append(("labelled", percent(last["coverage"]), "of the public samples, in the end"))
     if "seconds" in summary:
         rows.append(("time", duration(summary["seconds"]), f"on {summary['provenance']['device']}"))
     return rows

@@ -14,13 +14,13 @@ from rich.progress import Task as Job
 from rich.table import Table
 from rich.text import Text
 
-from fedol.federation.roster import Roster
 from fedol.knowledge.task import Task
 from fedol.progress import Observer, watching
 from fedol.report.terminal import plain, size
 from fedol.text import Deadline, clock
 
 if TYPE_CHECKING:
+    from fedol.federation.roster import Roster
     from fedol.training import Epoch
 
 
@@ -77,14 +77,14 @@ class LiveProgress(Observer):
             self._lines.tell(self._epochs)
 
     def _move(self, epoch: Epoch, now: float) -> None:
-        """Images a second are counted from where a bar appears: a job may begin long after its stage, or be resumed."""
+        """Samples a second count from where a bar appears: a job may begin long after its stage, or be resumed."""
         name = epoch.job.name
         if name not in self._jobs:
             task = self._progress.add_task(f"{name:<14}", total=epoch.job.recipe.epochs, note="", style="")
             self._jobs[name] = task, now, epoch.epoch
         task, appeared, before = self._jobs[name]
-        images = (epoch.epoch - before) * epoch.images
-        rate = f"  {images / (now - appeared):,.0f} images/s" if images else ""
+        seen = (epoch.epoch - before) * epoch.samples
+        rate = f"  {seen / (now - appeared):,.0f} samples/s" if seen else ""
         self._progress.update(task, completed=epoch.epoch, note=f"epochs  loss {epoch.loss:.3f}{rate}")
 
     def _follow(self, parts: Iterable[Any], what: str, count: int | None) -> Iterator[Any]:

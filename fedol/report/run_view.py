@@ -78,10 +78,10 @@ def _figures(entry: dict[str, Any]) -> list[tuple[str, float, float | None]]:
     found = entry["evidence"]
     rows = [
         ("agreement with the others beyond chance", found["everywhere"], found["usual_everywhere"]),
-        ("agreement on the images it is surest of", found["surest"], found["usual_surest"]),
+        ("agreement on the samples it is surest of", found["surest"], found["usual_surest"]),
         ("the same, with all others together", found.get("seconded"), found.get("usual_seconded")),
-        ("images it claims against all others together", found.get("contradicted"), found.get("usual_contradicted")),
-        ("sure of the same images as the others (rank correlation)", found["confidence"], None),
+        ("samples it claims against all others together", found.get("contradicted"), found.get("usual_contradicted")),
+        ("sure of the same samples as the others (rank correlation)", found["confidence"], None),
     ]
     return [row for row in rows if row[1] is not None]
 
@@ -95,10 +95,10 @@ def suspicions(evidence: dict[str, Any]) -> list[dict[str, str]]:
     for k, name in enumerate(evidence["clients"]):
         answers = {sample["votes"][k][0] for sample in evidence["samples"]}
         if len(answers) == 1 and len(evidence["samples"]) > 1:
-            found.append({"client": name, "reason": "It answers the same class to every image shown here."})
+            found.append({"client": name, "reason": "It answers the same class to every sample shown here."})
         elif len(agreement) >= ENOUGH and agreement[k] < middle - FAR * max(spread, CLOSE):
             reason = (
-                f"The trained server agrees with it on {100 * agreement[k]:.0f} % of the public images; "
+                f"The trained server agrees with it on {100 * agreement[k]:.0f} % of the public samples; "
                 f"with the median client on {100 * middle:.0f} %."
             )
             found.append({"client": name, "reason": reason})
@@ -188,16 +188,17 @@ def _iterations(history: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _evidence(folder: Path, evidence: dict[str, Any] | None, classes: list[str] | None) -> dict[str, Any] | None:
+    """What the samples are shown by, pictures or words, and how everyone voted on them."""
     pictures = folder / "public.png"
-    if evidence is None or classes is None or not pictures.exists():
+    if evidence is None or classes is None or not (pictures.exists() or "captions" in evidence):
         return None
-    sheet = pictures.read_bytes()
+    sheet = pictures.read_bytes() if pictures.exists() else b""
     width, height = (int.from_bytes(sheet[at : at + 4], "big") for at in (16, 20))  # where a PNG says its size
     return {
         "left_out": [],
         "gated": bool(evidence["iterations"]),  # where an earlier run does not say
         **evidence,
-        **{key: list(map(shown, evidence[key])) for key in ("clients", "left_out") if key in evidence},
+        **{key: list(map(shown, evidence[key])) for key in ("clients", "left_out", "captions") if key in evidence},
         "classes": classes,
         "sheet": base64.b64encode(sheet).decode(),
         "size": [width, height],

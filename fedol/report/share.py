@@ -80,7 +80,7 @@ def _said(own: dict[str, Any], summary: dict[str, Any], together: bool) -> dict[
 def _evidence(
     full: dict[str, Any] | None, clients: list[dict[str, Any]], own: dict[str, Any] | None
 ) -> dict[str, Any] | None:
-    """What the server says of each image, which whoever has the model can ask it, and what the reader said.
+    """What the server says of each sample, which whoever has the model can ask it, and what the reader said.
 
     Not what it was taught: a pseudo-label may be the word of one client that was sure.
     """
@@ -91,7 +91,7 @@ def _evidence(
         told = {key: sample[key] for key in ("index", "truth", "server")}
         said = {} if own is None else {"own": sample["votes"][clients.index(own)][:2]}  # the class, and how sure
         samples.append({**told, "labels": [], "votes": [], **said})
-    about = {key: full[key] for key in ("of", "classes", "sheet", "size")}
+    about: dict[str, Any] = {key: full[key] for key in ("of", "classes", "sheet", "size", "captions") if key in full}
     return {**about, "samples": samples, "clients": [], "iterations": 0, "gated": False}
 
 
@@ -112,17 +112,17 @@ def promises(clients: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
 CARD = """# {model} trained by FedOL
 
 One model with {parameters:,} parameters, trained from the predictions of {heard}{out} on {samples:,} public
-images without labels. No client's data or model left its place; each sent one file.
+samples without labels. No client's data or model left its place; each sent one file.
 
 ## Use
 
 ```python
 import fedol
 model = fedol.load("path/to/this/folder")
-model.predict_proba(images)  # uint8 [N, channels, height, width]
+model.predict_proba(samples)  # like the public ones; images as uint8 [N, channels, height, width]
 ```
 
-Or `fedol predict RUN IMAGES`, `fedol export RUN --onnx FILE`.
+Or `fedol predict RUN DATA`, `fedol export RUN --onnx FILE`.
 
 ## Task
 
@@ -265,14 +265,14 @@ def _suspicions(summary: dict[str, Any]) -> str:
 
 
 def _metrics(summary: dict[str, Any]) -> str:
-    lines = ["Accuracy is unknown: no labelled test images were given."]
+    lines = ["Accuracy is unknown: no labelled test samples were given."]
     if summary["test"]:
         test = summary["test"]
-        lines = [f"Accuracy on {test['samples']:,} labelled test images: {percent(test['accuracy'])}."]
+        lines = [f"Accuracy on {test['samples']:,} labelled test samples: {percent(test['accuracy'])}."]
     if "changed" in summary:
         changed = summary["changed"]
         lines.append(
             f"Continued from {_safe(changed['from'])} with {count(len(changed['new_clients']), 'new client')}; "
-            f"{percent(changed['public_labels_changed'])} of the public images changed their class."
+            f"{percent(changed['public_labels_changed'])} of the public samples changed their class."
         )
     return " ".join(lines)

@@ -168,14 +168,16 @@ def remarks(summary: dict[str, Any]) -> list[str]:
     lines = suspicions(summary)
     lines += [f"{c['client']} promises privacy: {c['privacy']}" for c in summary["clients"] if c["privacy"]]
     if summary["test"]:
-        lines.append(f"Accuracy on {summary['test']['samples']:,} test images: {percent(summary['test']['accuracy'])}.")
+        lines.append(
+            f"Accuracy on {summary['test']['samples']:,} test samples: {percent(summary['test']['accuracy'])}."
+        )
     lines += _fallback(summary["history"][-1])
     if "changed" in summary:
         changed = summary["changed"]
         names = ", ".join(changed["new_clients"]) or "nobody"
         lines.append(
             f"Continued from {changed['from']}; new: {names}. "
-            f"{percent(changed['public_labels_changed'])} of the public images changed their class."
+            f"{percent(changed['public_labels_changed'])} of the public samples changed their class."
         )
         before, after = changed["test"]
         if before:
@@ -189,7 +191,7 @@ def _fallback(last: dict[str, Any]) -> list[str]:
         return []
     if not last["ratios"]:
         return ["No client sent masses, so the server learnt from their pool; see --folds of fedol client fit."]
-    return ["The public images hardly look like the clients' data, so the server learnt from their pool instead."]
+    return ["The public samples hardly look like the clients' data, so the server learnt from their pool instead."]
 
 
 def suspicions(summary: dict[str, Any]) -> list[str]:
@@ -215,7 +217,7 @@ def inspection_view(found: dict[str, Any]) -> Group:
     facts.add_row("client", plain(found["client"]))
     smaller = found["float32_bytes"] / found["bytes"]
     facts.add_row("size", plain(f"{size(found['bytes'])} ({found['codec']}; {smaller:.1f} times smaller than float32)"))
-    facts.add_row("predictions", f"{found['samples']:,} images, {found['classes']} classes")
+    facts.add_row("predictions", f"{found['samples']:,} samples, {found['classes']} classes")
     masses = found["ratios"]
     facts.add_row("masses", f"yes, from {count(masses['folds'], 'fold')}" if masses else "no")
     facts.add_row("task", plain(found["task"] or "none"))
@@ -240,17 +242,17 @@ def _entropy(entropy: dict[str, Any]) -> Table:
 
 
 def _masses(ratios: dict[str, Any], samples: int) -> Table:
-    """How far the public images look like the client's, and what that tells others."""
-    title = "What looks like your data: times as often there as among the public images"
+    """How far the public samples look like the client's, and what that tells others."""
+    title = "What looks like your data: times as often there as among the public samples"
     logs = ratios["log_mass"]
     table = _histogram(title, [f"{math.exp(edge):.2g}" for edge in logs["edges"]], logs["counts"])
     mean = f"The mean is {ratios['mean_mass']:.2g}"
     if ratios["expected"]:
-        mean += f"; your {ratios['private']:,} images over {samples:,} public ones make {ratios['expected']:.2g}"
-    told = "how many images you hold, and " if ratios["private"] else ""
+        mean += f"; your {ratios['private']:,} samples over {samples:,} public ones make {ratios['expected']:.2g}"
+    told = "how many samples you hold, and " if ratios["private"] else ""
     table.caption = plain(
-        f"{mean}. Whoever gets this file learns {told}how much each public image looks like yours. That tells more of "
-        "your images, were any among the public ones, than predictions do: see fedol audit; --release leaves it out."
+        f"{mean}. Whoever gets this file learns {told}how much each public sample looks like yours. That tells more of "
+        "your samples, were any among the public ones, than predictions do: see fedol audit; --release leaves it out."
     )
     return table
 
@@ -267,7 +269,7 @@ def mass_remarks(over_expected: float | None) -> list[str]:
     if over_expected is None or over_expected >= STRANGE:
         return []
     return [
-        f"Warning: the public images hardly look like yours ({over_expected:.2g} of what is expected): they are of "
+        f"Warning: the public samples hardly look like yours ({over_expected:.2g} of what is expected): they are of "
         "another domain, or lack your classes. Where that is so at most clients, the server falls back to predictions."
     ]
 

@@ -62,7 +62,7 @@ BINS = 10  # of the reliability diagram, equally wide in confidence
 
 
 def examine(log_probs: Tensor, labels: np.ndarray, classes: int) -> dict[str, Any]:
-    """Confusion counts [true][predicted], accuracy per class (null for a class without images), and calibration."""
+    """Confusion counts [true][predicted], accuracy per class (null for a class without samples), and calibration."""
     probs = log_probs.double().exp().numpy()
     predicted = probs.argmax(1)
     confusion = np.zeros((classes, classes), dtype=np.int64)
@@ -78,7 +78,7 @@ def examine(log_probs: Tensor, labels: np.ndarray, classes: int) -> dict[str, An
 
 
 def calibration(confidence: np.ndarray, right: np.ndarray) -> dict[str, Any]:
-    """Reliability bins and the expected calibration error: the mean gap between how sure and how right, by images."""
+    """Reliability bins and the expected calibration error: the mean gap between how sure and how right, by samples."""
     place = np.minimum((confidence * BINS).astype(int), BINS - 1)
     bins, gap = [], 0.0
     for number in range(BINS):
@@ -128,7 +128,7 @@ def account_for_labels(
     truth: np.ndarray | None = None,
     left_out: Collection[str] = (),
 ) -> None:
-    """Write ``evidence.json``, and ``public.png`` where the samples can be drawn."""
+    """Write ``evidence.json``, and ``public.png`` where the samples can be drawn; else they are there in words."""
     votes = [read_kept(path) for record in server.history if (path := folder.votes(record["iteration"])).exists()]
     pictures = public.take(hearing.shown).pictures()
     if pictures is not None:
@@ -136,4 +136,6 @@ def account_for_labels(
     last = folder.targets(server.history[-1]["iteration"])
     taught = read_kept(last) if last.exists() else None  # runs of earlier versions have not kept it
     found = hearing.evidence(votes, server, public, truth, left_out, taught)
+    if pictures is None:
+        found["captions"] = public.take(hearing.shown).captions()
     write_atomically(folder.path / "evidence.json", json.dumps(found, separators=(",", ":")).encode())

@@ -7,7 +7,7 @@
     server/02.safetensors       the server after iteration 2
     server/02.votes.safetensors the pseudo-labels it was trained on
     server/02.targets.safetensors
-                                the class that its target named for each public image, and how surely
+                                the class that its target named for each public sample, and how surely
     epoch.safetensors           the last epoch of an iteration under way, where every epoch is kept
     model.safetensors           the final server model
     metrics.jsonl               one line per finished stage

@@ -1,7 +1,7 @@
-"""Why the server believed what it did: a sample of the public images with every client's vote, and how labels changed.
+"""Why the server believed what it did: some of the public samples with every client's vote, and how labels changed.
 
-The rule of the sample: images are drawn uniformly without replacement by the run's seed, so that what is seen is what
-is typical; at most ``IMAGES``, fewer where there are so many clients that ``PAIRS`` of image and client are reached.
+The rule of the sample: they are drawn uniformly without replacement by the run's seed, so that what is seen is what
+is typical; at most ``MOST``, fewer where there are so many clients that ``PAIRS`` of sample and client are reached.
 Shares are stored in thousandths: whole numbers keep the file small.
 """
 
@@ -22,13 +22,13 @@ from fedol.model import ServerModel
 from fedol.robust import Defence
 from fedol.seeding import numpy_generator
 
-IMAGES, FEWEST, PAIRS = 240, 24, 20_000
+MOST, FEWEST, PAIRS = 240, 24, 20_000
 NOBODY_LIES = Defence()
 
 
 def choose(samples: int, clients: int, seed: int) -> np.ndarray:
-    """Which public images to show, in their order."""
-    count = min(samples, IMAGES, max(FEWEST, PAIRS // max(1, clients)))
+    """Which public samples to show, in their order."""
+    count = min(samples, MOST, max(FEWEST, PAIRS // max(1, clients)))
     return np.sort(numpy_generator(seed, "evidence").permutation(samples)[:count])
 
 
@@ -37,8 +37,8 @@ class Witness:
     """What is kept of a client."""
 
     name: str
-    vote: Tensor  # the class that it gives each public image, [N]
-    rank: Tensor  # of the shown images by its entropy
+    vote: Tensor  # the class that it gives each public sample, [N]
+    rank: Tensor  # of the shown samples by its entropy
     nats: Tensor  # its entropy on them
     probs: Tensor  # its predictions on them, [shown, C]
     confidence: Tensor  # C², [C]
@@ -76,7 +76,7 @@ class Hearing:
         """The evidence as plain values.
 
         ``votes`` are the pseudo-labels of each iteration, where the method has any; ``taught`` the class that the last
-        target named for each image, and how surely; ``truth`` the withheld labels, where there are any: they are shown
+        target named for each sample, and how surely; ``truth`` the withheld labels, where there are any: they are shown
         beside the others, nothing was chosen by them. A client that was ``left_out`` is shown too, so that a person can
         judge, with the weight that it had: none.
         """

@@ -75,8 +75,8 @@ class Step:
         # middle cannot be undone. A model of the same kind has been through that already.
         kind = self._kind(size)
         if kind is None or kind not in _TRIED:
-            with self._unchanged(), _no_waiting(), _no_drawing(self._next.device):
-                self._run(size)
+            with self._unchanged(), _no_drawing(self._next.device):
+                self._try(size)
             _TRIED.add(kind)
         graph = torch.cuda.CUDAGraph()
         graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
@@ -94,6 +94,26 @@ class Step:
     def captured(self, size: int) -> bool:
         """Whether there is a graph for this size."""
         return size in self._graphs
+
+    def _try(self, size: int) -> None:
+        """A step in which a model that makes the host wait for the GPU (``.item()``, a boolean mask) is an error.
+
+        PyTorch's error for that is like any other. So the step is run again where waiting is allowed: what else is
+        wrong goes wrong there, too.
+        """
+        before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            self._run(size)
+            return
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            failed = error
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+        self._run(size)
+        raise NotCapturable("it makes the host wait for the GPU") from failed
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
@@ -195,21 +215,6 @@ class Step:
     def holds(self, model: nn.Module) -> bool:
         """Whether the model's weights are still where the graphs expect them."""
         return self._weights.hold(model)
-
-
-@contextmanager
-def _no_waiting() -> Iterator[None]:
-    """Within, a model that makes the host wait for the GPU (``.item()``, a boolean mask) is an error."""
-    before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    except RuntimeError as error:
-        if "synchronizing" in str(error):
-            raise NotCapturable("it makes the host wait for the GPU") from error
-        raise
-    finally:
-        torch.cuda.set_sync_debug_mode(before)
 
 
 @contextmanager

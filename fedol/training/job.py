@@ -21,7 +21,7 @@ from fedol.training.schedules import check_schedule, rates
 from fedol.training.snapshot import Snapshot
 
 ALL_CORES = 0
-# A kernel over fewer pixels than this ends before a second thread has begun (measured: benchmarks/training.py).
+# A kernel over fewer places than this ends before a second thread has begun (measured: benchmarks/training.py).
 PLACES_WORTH_A_SECOND_THREAD = 16_384
 
 PATCHES = ("none", "cutout", "cutmix")
@@ -153,7 +153,7 @@ class Epoch:
     job: Job
     epoch: int  # 1-based
     loss: float
-    images: int
+    samples: int  # that it went through
 
 
 OnEpoch = Callable[[Epoch], None]

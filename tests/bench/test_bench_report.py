@@ -76,7 +76,7 @@ def test_a_development_table_says_so_and_has_no_paper_beside_it(tmp_path):
         settings={**TINY, "development": 50, "augment": True, "schedule": "cosine", "optimiser": "sgd"},
     )
     (cell,) = (tmp_path / "cells").iterdir()
-    for held_out, measure, columns in ((50, "Accuracy on 50 images held out", 2), (0, "Test accuracy in %", 4)):
+    for held_out, measure, columns in ((50, "Accuracy on 50 samples held out", 2), (0, "Test accuracy in %", 4)):
         result = json.loads(cell.read_text())
         result["settings"] |= {"dataset": "cifar100", "partition": "classes:20", "development": held_out}
         result["settings"] |= {"client_models": ["resnet11", "resnet20"], "server_model": "resnet56"}

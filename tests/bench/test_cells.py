@@ -1,9 +1,10 @@
 """Cells: equal work has one name, different work another; and what a benchmark consists of."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from torch.optim import SGD
 
 from fedol.bench.cells import Cell
 from fedol.bench.plan import client_work
@@ -15,6 +16,7 @@ from fedol.errors import InputError
 from fedol.federation.scenario import Scenario
 from fedol.knowledge.codecs import DEFAULT
 from fedol.methods import CEILING, ENSEMBLE, METHODS, Method, compared
+from fedol.settings import RunSettings
 
 PAPER = configure("paper")
 RESULTS = Path(__file__).parents[2] / "results"
@@ -65,6 +67,11 @@ def cell(method, **changes):
         ("feddf", {"average": 0.9}, True),
         ("local", {"patch": "cutmix", "average": 0.9}, False),  # the server's
         ("feddf", {"weight_decay": 0.1}, True),
+        ("feddf", {"server_lr": 0.1}, True),
+        ("feddf", {"server_optimiser": "sgd"}, True),
+        (CEILING, {"server_schedule": "cosine"}, True),
+        ("local", {"server_lr": 0.1, "server_optimiser": "sgd", "server_schedule": "cosine"}, False),
+        ("fedavg", {"server_lr": 0.1}, False),  # its server trains nothing
         ("feddf", {"codec": "float16"}, True),
         ("fedavg", {"codec": "float16"}, False),  # it sends weights
         ("fedkt", {"codec": "float16"}, False),  # and labels
@@ -72,6 +79,40 @@ def cell(method, **changes):
 )
 def test_only_what_matters_enters_the_hash(method, change, matters):
     assert (cell(method).hash != cell(method, **change).hash) == matters
+
+
+NOT_OF_A_RESULT = ("data_dir", "device")
+OTHERS = [field for field in fields(RunSettings) if field.name != "method"]  # which is the cell's own
+
+
+@pytest.mark.parametrize("field", OTHERS, ids=lambda field: field.name)
+def test_every_setting_enters_the_hash_of_some_method(field):
+    """One that is added and forgotten would let a benchmark show results of another value."""
+    words = {"defence": "floor", "codec": "float16", "partition": "iid", "dataset": "cifar10"}
+    words |= dict.fromkeys(("patch", "client_patch"), "cutout") | dict.fromkeys(
+        ("schedule", "server_schedule"), "cosine"
+    )
+    words |= dict.fromkeys(("optimiser", "server_optimiser"), "sgd")
+    value = {"int": 7, "float": 0.5, "bool": True}.get(str(field.type).split(" | ")[0], words.get(field.name, "mlp"))
+    methods = ["feddf"] if field.name == "defence" else list(METHODS)  # others have none
+    changed = [name for name in methods if cell(name).hash != cell(name, **{field.name: value}).hash]
+    assert bool(changed) == (field.name not in NOT_OF_A_RESULT)
+
+
+def test_an_optimiser_of_yours_is_known_by_its_code(tmp_path):
+    file = tmp_path / "own.py"
+    rule = "from torch.optim import SGD\n\ndef mine(parameters, lr):\n    return SGD(parameters, lr, momentum={})\n"
+
+    def hashes():
+        return [cell("feddf", **{name: f"{file}:mine"}).hash for name in ("optimiser", "server_optimiser")]
+
+    file.write_text(rule.format(0.5))
+    before = hashes()
+    file.write_text(f"# A comment.\n{rule.format(0.5)}")
+    assert hashes() == before
+    file.write_text(rule.format(0.8))
+    assert not set(hashes()) & set(before)
+    assert cell("feddf", optimiser=SGD).hash == cell("feddf", optimiser=SGD).hash != cell("feddf").hash
 
 
 def test_servers_trained_otherwise_share_their_clients():

@@ -4,6 +4,7 @@ import pytest
 
 from fedol.bench import paper, summary
 from fedol.bench.sheets import has, one_round, over_fedol, rounds
+from fedol.methods import METHODS
 from fedol.report import plots
 from fedol.report.bench_pages import sheets
 
@@ -166,7 +167,7 @@ def test_a_comparison_says_what_it_is_of_and_how_many_seeds():
     (table,) = summary.tables(cells)
     page = over_fedol(table, 1)
     assert page.rows == [["FedOL+ (10 × 50 epochs)", "+0.0 ± 0.0"]]
-    assert page.note.startswith("Accuracy on 5,000 images held out") and page.note.endswith("over n = 2 seeds.")
+    assert page.note.startswith("Accuracy on 5,000 samples held out") and page.note.endswith("over n = 2 seeds.")
 
 
 def test_longer_training_is_a_row_of_its_own_without_the_papers_number():
@@ -263,7 +264,7 @@ def test_the_figure_says_when_a_baseline_passes_fedol():
         cell["settings"]["development"] = 5000  # the paper's curves are on the test set
     (panel,) = summary.figures(cells)
     assert panel["paper_fedol"] is None and panel["lines"][0]["paper"] is None
-    assert rounds(panel, 1).note.startswith("Accuracy on 5,000 images held out")
+    assert rounds(panel, 1).note.startswith("Accuracy on 5,000 samples held out")
 
 
 def test_the_figure_shows_the_spread_over_seeds_and_names_the_paper_only_where_it_is(monkeypatch, tmp_path):
@@ -341,8 +342,9 @@ def test_rounds_say_how_many_seeds_each_curve_has_where_they_differ():
 
 def test_the_papers_table_is_complete():
     for partition in ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20"):
-        for method in paper.ROWS:
-            assert paper.one_round("cifar100", partition, method) is not None
+        rows = paper.numbers()["one_round"]["rows"][partition.replace(":", "-")]
+        found = {record.paper: paper.one_round("cifar100", partition, name) for name, record in METHODS.items()}
+        assert found.keys() - {""} == rows.keys() and not any(value is None for name, value in found.items() if name)
     assert paper.one_round("digits", "dirichlet:1", "fedol") is None
     assert paper.one_round("cifar100", "dirichlet:1", "feddf-probs") is None
     assert paper.one_round("cifar100", "dirichlet:1", "fedol") == (pytest.approx(0.372), pytest.approx(0.017))

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
-from commands import exit_code
 from typer.main import get_command
 
 from fedol.cli import app
-from fedol.config import ServerConfig, configure
+from fedol.config import ServerConfig, configure, configure_client, configure_server, recipe_of
+from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.flower_client import Node
-from fedol.settings import ClientSettings, Dealing, Models, RunSettings, ServerSettings, Training, Voting
+from fedol.knowledge.task import Task
+from fedol.settings import ClientSettings, Dealing, Models, RunSettings, ServerSettings, Training, Voting, code_of
 
 TWICE = ("partition", "method", "seed")  # of which a benchmark has several
 COMMANDS: dict[str, tuple[type, tuple[str, ...]]] = {
@@ -62,31 +66,102 @@ def test_training_and_voting_are_the_same_everywhere() -> None:
 
 
 VALUES: dict[str, Any] = {"int": 7, "float": 0.5, "bool": True}
+WORDS = {
+    "defence": "floor",
+    "method": "feddf",
+    "codec": "float16",
+    "partition": "iid",
+    **dict.fromkeys(("patch", "client_patch"), "cutout"),
+    **dict.fromkeys(("schedule", "server_schedule"), "cosine"),
+    **dict.fromkeys(("optimiser", "server_optimiser"), "sgd"),
+}
 
 
-@pytest.mark.parametrize("item", fields(RunSettings), ids=lambda item: item.name)
-def test_what_is_given_reaches_the_settings(item: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the real command line, up to where the simulation would begin."""
-    words = {
-        "defence": "trust",
-        "method": "feddf",
-        "codec": "float16",
-        "patch": "cutout",
-        "client_patch": "cutout",
-        "schedule": "cosine",
+class Stopped(Exception):
+    """Where the work would begin."""
+
+
+def ways(task: Path) -> dict[str, tuple[str, list[Any], Callable[..., Any]]]:
+    """For each command what would do its work, the words beside the settings, and the settings that work is given."""
+    server = "fedol.federation.coordinator.Coordinator.__init__"
+    wanted = ("recipe", "width", "seed", "device")
+    return {
+        "run": ("fedol.api.run", [], lambda config, **rest: config),
+        "serve": (
+            server,
+            [task, "--inbox", task, "--out", task / "out"],
+            lambda self, folder, config, *rest, **more: config,
+        ),
+        "distill": (
+            server,
+            [task, task / "task.json", "--out", task],
+            lambda self, folder, config, *rest, **more: config,
+        ),
+        "client fit": (
+            "fedol.federation.client.client_fit",
+            [task, "--data", "mine.npz"],
+            lambda task, data, model, out, *given, folds, **rest: {
+                **dict(zip(wanted, given, strict=True)),
+                "folds": folds,
+            },
+        ),
+        "bench one-round": ("fedol.bench.spec.Spec.from_json", [], lambda values: values["settings"]),
+        "bench rounds": ("fedol.bench.spec.Spec.from_json", [], lambda values: values["settings"]),
     }
-    words |= {"server_schedule": "cosine", "optimiser": "sgd", "server_optimiser": "sgd", "partition": "iid"}
-    value = VALUES.get(str(item.type).split(" | ")[0], words.get(item.name, "mlp"))
+
+
+def asked(name: str, task: TaskFolder, changes: dict[str, Any]) -> Any:
+    """What that work should be given."""
+    if name == "run":
+        return configure(overrides=changes)
+    if name in ("serve", "distill"):
+        return configure_server(task.task.id, overrides=changes)
+    if name == "client fit":
+        client = configure_client(overrides=changes)
+        kept = {name: getattr(client, name) for name in ("width", "seed", "device", "folds")}
+        return {"recipe": recipe_of(client), **kept}
+    return changes
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> TaskFolder:
+    images = np.zeros((20, 1, 4, 4), np.uint8)
+    return TaskFolder.create(tmp_path_factory.mktemp("task"), Task.of(images, "ab"), images)
+
+
+REACHES = [
+    pytest.param(name, item, id=f"{name}, {item.name}")
+    for name in ways(Path())
+    for item in fields(COMMANDS[name][0])
+    if "help" in item.metadata and item.name not in COMMANDS[name][1]
+]
+
+
+@pytest.mark.parametrize(("name", "item"), REACHES)
+def test_what_is_given_reaches_the_work(
+    name: str, item: Any, task: TaskFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the real command line, up to where the work would begin."""
+    work, words, told = ways(task.path)[name]
+    value = VALUES.get(str(item.type).split(" | ")[0], WORDS.get(item.name, "mlp"))
     seen: list[Any] = []
 
-    def stopped(config: Any, **rest: Any) -> None:
-        seen.append(config)
-        raise click.exceptions.Exit(0)
+    def stopped(*given: Any, **named: Any) -> None:
+        seen.append(told(*given, **named))
+        raise Stopped
 
-    monkeypatch.setattr("fedol.api.run", stopped)
-    given = [f"--{item.name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    exit_code("run", *given)
-    assert seen == [configure(overrides={item.name: value})] != [configure()]
+    monkeypatch.setattr(work, stopped)
+    option = [f"--{item.name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    with pytest.raises(Stopped):
+        get_command(app)([*name.split(), *map(str, words), *option], standalone_mode=False)
+    assert seen == [asked(name, task, {item.name: value})] != [asked(name, task, {})]
+
+
+@pytest.mark.parametrize("record", [RunSettings, ServerSettings, ClientSettings])
+def test_what_may_be_code_says_so(record: type) -> None:
+    """Else a stranger's file could name it, and a run would not notice that it has changed."""
+    takes_code = {item.name for item in fields(record) if "Callable" in str(item.type) or "ModelName" in str(item.type)}
+    assert set(code_of(record)) == takes_code >= {"optimiser", "schedule"}
 
 
 def test_options_are_made_without_torch() -> None:

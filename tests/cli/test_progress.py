@@ -105,9 +105,9 @@ def test_a_job_that_begins_late_or_is_resumed_shows_its_own_images_per_second(mo
     with LiveProgress(Console(file=out, force_terminal=True, width=120)) as progress:
         progress.stage("server", 100)
         for number in (41, 42, 43):
-            progress.epoch(SimpleNamespace(job=job, epoch=number, loss=1.0, images=700))  # type: ignore[arg-type]
+            progress.epoch(SimpleNamespace(job=job, epoch=number, loss=1.0, samples=700))  # type: ignore[arg-type]
         progress._progress.refresh()
-    assert "43/50 epochs  loss 1.000  700 images/s" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
+    assert "43/50 epochs  loss 1.000  700 samples/s" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
 
 
 def test_a_log_has_a_line_every_fifteen_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_a_log_has_a_line_every_fifteen_seconds(monkeypatch: pytest.MonkeyPatch)
         progress.stage("clients", 1000)
         for number in range(1, 301):
             now += 0.125
-            progress.epoch(SimpleNamespace(job=job, epoch=number, loss=1.0, images=700))  # type: ignore[arg-type]
+            progress.epoch(SimpleNamespace(job=job, epoch=number, loss=1.0, samples=700))  # type: ignore[arg-type]
         for _ in watched(iter("abc"), "reading [images]"):
             now += 10
     assert out.getvalue().splitlines() == [
@@ -141,7 +141,7 @@ def test_training_without_a_stage_is_told_too(monkeypatch: pytest.MonkeyPatch) -
     out = io.StringIO()
     job = SimpleNamespace(name="shadow 0", recipe=SimpleNamespace(epochs=5))
     with LiveProgress(Console(file=out)) as progress:  # as in an audit
-        progress.epoch(SimpleNamespace(job=job, epoch=1, loss=1.0, images=700))  # type: ignore[arg-type]
+        progress.epoch(SimpleNamespace(job=job, epoch=1, loss=1.0, samples=700))  # type: ignore[arg-type]
     assert out.getvalue() == "epochs: 1\n"
 
 
@@ -159,7 +159,7 @@ def test_a_job_is_called_what_it_is_called() -> None:
     job = SimpleNamespace(name="[/b]mine[bold]", recipe=SimpleNamespace(epochs=50))
     with LiveProgress(Console(file=out, force_terminal=True, width=120)) as progress:
         progress.stage("server", 50)
-        progress.epoch(SimpleNamespace(job=job, epoch=1, loss=1.0, images=700))  # type: ignore[arg-type]
+        progress.epoch(SimpleNamespace(job=job, epoch=1, loss=1.0, samples=700))  # type: ignore[arg-type]
         progress._progress.refresh()
     assert "[/b]mine[bold]" in out.getvalue() and "\x1b[1mserver" in out.getvalue()
 

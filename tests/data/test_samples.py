@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,8 @@ from torch import Tensor, nn
 
 import fedol
 from fedol.core.arrays import fingerprint
-from fedol.data import Dataset, Images, Labelled, Normalisation, Preprocessing, Samples, load
-from fedol.data.samples import Index, Shape, register, samples, slices
+from fedol.data import Dataset, Images, Labelled, Normalisation, Preprocessing, Samples, load, split
+from fedol.data.samples import Index, Shape, check_alike, register, samples, slices
 from fedol.errors import FedolError, InputError
 from fedol.model import Architecture
 from fedol.training import Job, Recipe, fit, predict
@@ -77,8 +78,9 @@ class Vectors(Samples):
     def array(self) -> np.ndarray:
         return self.values
 
-    def fit(self) -> Scale:
-        return Scale(float(np.abs(self.values).max()))
+    def fit(self, public: Vectors | None = None) -> Scale:
+        """The public ones' at every site."""
+        return Scale(float(np.abs((self if public is None else public).values).max()))
 
 
 class Line(nn.Sequential):
@@ -148,8 +150,30 @@ def test_a_whole_run_of_another_kind(dataset: Dataset, tmp_path: Path) -> None:
     small = {"clients": 3, "public": 200, "epochs": 15, "iterations": 2, "batch_size": 32, "lr": 0.01, "device": "cpu"}
     result = fedol.run(dataset=dataset, out=tmp_path / "run", **models, **small)
     assert result.summary["server"]["accuracy"] > 0.9
-    assert (result.out / "evidence.json").exists() and not (result.out / "public.png").exists()
-    assert "clouds" in (result.out / "report.html").read_text()
+    public = split(dataset, 200, 0).shared
+    for file in (result.out / "clients" / "00.safetensors", result.out / "model.safetensors"):
+        assert fedol.load(file, model=Line).architecture.prepare == public.fit()
+    evidence = json.loads((result.out / "evidence.json").read_text())
+    chosen = [sample["index"] for sample in evidence["samples"]]
+    assert evidence["captions"] == public.take(chosen).captions() and not (result.out / "public.png").exists()
+    page = (result.out / "report.html").read_text()
+    assert "clouds" in page and all(caption in page for caption in evidence["captions"])
+
+
+def test_what_cannot_be_drawn_is_shown_by_its_first_values() -> None:
+    assert Vectors(np.array([[0.12345, -2, 3000]], np.float32)).captions() == ["0.123, -2, 3e+03"]
+    assert Vectors(np.arange(9, dtype=np.float32)[None]).captions() == ["0, 1, 2, 3, 4, 5"]
+
+
+def test_another_kind_or_shape_than_the_public_samples_is_refused() -> None:
+    public, images = blobs(3, 0)[0], samples(PIXELS)
+    check_alike(public, public.take(slice(1)), "Yours")
+    for given, words in (
+        (images, "Yours are images of 3x6x5, but the task's public ones are vectors of 5"),
+        (Vectors(np.zeros((3, 4), np.float32)), "Yours are 4, but the task's public ones are 5"),
+    ):
+        with pytest.raises(InputError, match=words):
+            check_alike(given, public, "Yours")
 
 
 @pytest.mark.parametrize("method", ["fedkt", "fedavg-bn"])

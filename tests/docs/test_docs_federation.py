@@ -44,7 +44,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
             ran.append(line.split()[0:2])
     assert ["fedol", "serve"] in ran and ["fedol", "export"] in ran and len(ran) >= 15
     output = capsys.readouterr().out
-    assert "Accuracy on 359 test images" in output and "new: carol" in output
+    assert "Accuracy on 359 test samples" in output and "new: carol" in output
     for file in (
         "run/MODEL_CARD.md",
         "run/report-for-alice.html",

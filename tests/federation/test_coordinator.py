@@ -137,7 +137,7 @@ def test_a_test_set_is_of_the_tasks_classes_and_shape(federation: Federation, tm
 
     same = told("turned", file["test_x"], 9 - labels, classes=turned)  # by their names, whatever their order
     np.testing.assert_array_equal(same.y, labels)
-    with pytest.raises(InputError, match=r"wide.npz are 1x8x9, but the public ones are 1x8x8"):
+    with pytest.raises(InputError, match=r"wide.npz are 1x8x9, but the task's public ones are 1x8x8"):
         told("wide", np.pad(file["test_x"], [(0, 0)] * 3 + [(0, 1)]), labels)
     with pytest.raises(InputError, match="more has the class '10', which the task has not"):
         told("more", file["test_x"], np.where(labels == 0, 10, labels))
@@ -177,7 +177,7 @@ def test_a_finished_run_is_scored_when_a_test_set_comes(federation: Federation, 
     assert after["seconds"] == before["seconds"] and (tmp_path / "run" / "model.safetensors").read_bytes() == model
     assert "Accuracy on 359" in (tmp_path / "run" / "MODEL_CARD.md").read_text()
     for page in ("report.html", "report-share.html"):
-        assert "on 359 test images" in (tmp_path / "run" / page).read_text()
+        assert "on 359 test samples" in (tmp_path / "run" / page).read_text()
     assert run.run() == after
     (tmp_path / "run" / "summary.json").write_text("[]")
     with pytest.raises(FedolError, match="is not the summary of a run"):

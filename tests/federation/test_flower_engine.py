@@ -15,6 +15,8 @@ from commands import ROOT, fedol
 from fedol import run
 from fedol.data import PARTITIONS, Iid, load
 from fedol.errors import InputError
+from fedol.methods import METHODS, Method
+from fedol.methods.feddf import feddf
 
 pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[flower]'")
 pytest.importorskip("ray", reason="a simulation needs Ray: pip install 'fedol[flower]'")
@@ -42,6 +44,9 @@ def test_what_it_refuses(tiny: dict[str, Any], tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(PARTITIONS, "mine", type("Mine", (Iid,), {"name": "mine", "__module__": "mine"}))
     with pytest.raises(InputError, match="partition of yours is not known in other processes; train in this one"):
         run(out=tmp_path / "other", engine=on_ray(), **{**tiny, "partition": "mine"})
+    monkeypatch.setitem(METHODS, "own", Method("own", targets=lambda knowledge, settings: feddf(knowledge, settings)))
+    with pytest.raises(InputError, match="method of yours is not known in other processes; train in this one"):
+        run(out=tmp_path / "own", engine=on_ray(), **{**tiny, "method": "own"})
     wrong = fedol("run", "--engine", "flowr")
     assert wrong.returncode == 2 and "did you mean 'flower'" in wrong.stderr
 

@@ -214,6 +214,19 @@ def test_a_toml_that_the_command_line_overrules(stranger: Stranger, here: Callab
     refused(here(*command, "--client-models", "mlp"), stranger.spec)
 
 
+def test_an_optimiser_that_a_toml_names(stranger: Stranger, here: Callable[..., Done]) -> None:
+    (stranger.folder / "own.py").write_text(NETS + "\n\nfrom torch.optim import NAdam as optimiser\n")
+    spec, file = f"{stranger.folder / 'own.py'}:optimiser", stranger.folder / "fit.toml"
+    file.write_text(f"optimiser = {json.dumps(spec)}\nepochs = 1\n")
+    command = ["client", "fit", stranger.federation.task_dir, "--data", stranger.folder / "mine.npz", "--model", "mlp"]
+    command += ["--config", file, "--device", "cpu", "--out", stranger.folder / "mine.safetensors"]
+    done = here(*command)
+    assert done.returncode == 2 and f"names the optimiser '{spec[:50]}" in done.stderr, done.stderr
+    assert "--trust-code" in done.stderr and not stranger.trace.exists()
+    done = here(*command, "--trust-code")
+    assert done.returncode == 0 and stranger.trace.exists(), done.stderr
+
+
 def test_a_run_of_this_process_is_read_by_it(stranger: Stranger, tiny: dict[str, Any]) -> None:
     result = package.run(out=stranger.folder / "own", **{**tiny, "server_model": stranger.spec})
     stranger.trace.unlink()

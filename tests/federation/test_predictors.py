@@ -135,13 +135,10 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
 def test_images_of_another_size_are_refused_before_the_training(federation: Federation, tmp_path: Path) -> None:
     x, y = np.zeros((40, 12, 12), np.uint8), np.arange(40) % 10
     np.savez(tmp_path / "big.npz", train_x=x, train_y=y, test_x=x, test_y=y)
-    shape, data, out = (
-        TaskFolder.open(federation.task_dir).shape(),
-        str(tmp_path / "big.npz"),
-        tmp_path / "m.safetensors",
-    )
+    data, out = str(tmp_path / "big.npz"), tmp_path / "m.safetensors"
+    public = TaskFolder.open(federation.task_dir).known()
     with pytest.raises(InputError, match="Your images are 1x12x12, but the task's public ones are 1x8x8"):
-        client_fit(federation.task, data, "mlp", out, Recipe(1, 32), device="cpu", shape=shape)
+        client_fit(federation.task, data, "mlp", out, Recipe(1, 32), device="cpu", public=public)
     client_fit(federation.task, data, "mlp", out, Recipe(1, 32), device="cpu")  # nobody knew
     with pytest.raises(InputError, match="takes images of 1x12x12, but these are 1x8x8"):
         predict_knowledge(str(out), federation.public, federation.task, "x")

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from commands import exit_code
+from torch import Tensor
 
 import fedol
 from fedol.config import RunConfig, ServerConfig, configure
@@ -77,3 +79,22 @@ def test_methods_without_predictions_have_no_defence(method: str) -> None:
         RunConfig(method=method, defence="trust")
     with pytest.raises(InputError, match="no defence 'trusted'"):
         RunConfig(defence="trusted")
+
+
+def test_who_is_left_out_teaches_nobody_in_later_rounds_either(tmp_path: Path) -> None:
+    """What a benchmark sends back to clients is of the clients that its server heard, by the one way to hear them."""
+    from fedol.federation.scenario import Scenario, Scheme
+    from fedol.robust.attacks import attack_files
+
+    settings = {**QUICK, "partition": "iid", "method": "feddf"}
+    fedol.run(**settings, out=tmp_path / "run")
+    files = [tmp_path / "run" / "clients" / f"{k:02}.fedol" for k in range(10)]
+    (lie,) = attack_files(files[:1], "permuted", tmp_path / "lie")
+    scenario = Scenario(RunConfig(**settings))
+
+    def taught(paths: list[Path], defence: str) -> Tensor:
+        scheme = Scheme.of(scenario.under(RunConfig(**settings, defence=defence)))
+        return scheme.teacher(paths).targets(1, None).soft
+
+    assert torch.equal(taught([lie, *files[1:]], "trust"), taught(files[1:], "none"))
+    assert not torch.equal(taught([lie, *files[1:]], "none"), taught(files[1:], "none"))

@@ -268,9 +268,10 @@ def test_what_the_commands_say(sites: Sites, command: Command, tmp_path: Path, m
     code, out, _ = command(*ask)
     with np.load(sites.data("alice")) as mine:
         private = len(mine["train_y"])
-    assert code == 0 and f"With masses: how much each public image looks like your data (2 folds, from {private}" in out
+    told = f"With masses: how much each public sample looks like your data (2 folds, from {private}"
+    assert code == 0 and told in out
     code, out, _ = command("inspect", "a.fedol", "--task", sites.folder / "task")
-    assert code == 0 and "What looks like your data" in out and f"{private} images over 200 public ones" in out
+    assert code == 0 and "What looks like your data" in out and f"{private} samples over 200 public ones" in out
     code, out, _ = command(*ask, "--release", "label")
     assert code == 0 and "Without masses: --release" in out and Knowledge.read(Path("a.fedol"))[0].ratios is None
     code, out, err = command(*fit_it, "--folds", 1)
@@ -287,8 +288,8 @@ def test_a_public_set_of_another_domain_is_said_to_be_one(sites: Sites, command:
     strange.ratios = strange.ratios / 50
     joblib.dump(strange, tmp_path / "strange.joblib")
     code, out, _ = command(*ask, tmp_path / "strange.joblib")
-    assert code == 0 and "Warning: the public images hardly look like yours (0.052 of what is expected)" in out
-    assert "Warning: the public images" in command("inspect", tmp_path / "a.fedol").out
+    assert code == 0 and "Warning: the public samples hardly look like yours (0.052 of what is expected)" in out
+    assert "Warning: the public samples" in command("inspect", tmp_path / "a.fedol").out
 
 
 def broken(sites: Sites) -> dict[str, tuple[bytes, str]]:

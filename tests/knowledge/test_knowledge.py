@@ -97,7 +97,7 @@ REFUSED = {
     "too few bytes": (changed(good("float32"), codec="float16"), "instead of"),
     "other class list": (good(task=Task.of(IMAGES, ["cat", "dog", "fly"], "pets")), "another list of classes"),
     "order of classes": (good(task=Task.of(IMAGES, ["dog", "cat", "eel"], "pets")), "another order of them"),
-    "order of images": (good(task=Task.of(IMAGES[::-1], TASK.classes, "pets")), "other public images"),
+    "order of images": (good(task=Task.of(IMAGES[::-1], TASK.classes, "pets")), "other public samples"),
     "another task": (good(task=Task.of(IMAGES, TASK.classes, "zoo")), "answers another task"),
     "no task": (Knowledge.from_probabilities(PROBS, None, "alice").encode(), "another list of classes"),
 }

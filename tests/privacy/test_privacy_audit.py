@@ -137,10 +137,10 @@ def test_a_data_owner_audits_one_model(owner: Path, capsys: pytest.CaptureFixtur
     assert leaks["likelihood ratio"]["auc"] > leaks["threshold"]["auc"] > 0.52  # it was trained to the last image
     assert client["label_mix"]["error"] < 0.3
     code, out, _ = spoken(capsys, *mine, "--shadows", 0, "--codec", "top1")
-    assert code == 0 and "Client mine, trained on 200 images; sent as top1" in out
+    assert code == 0 and "Client mine, trained on 200 samples; sent as top1" in out
     assert "50 % is guessing" in out and "read that figure with care" in out and "of the same kind" not in out
     code, out, _ = spoken(capsys, *mine, "--shadows", 2, "--epochs", 3)
-    said = "The attacker trained 2 models of the same kind, each on half of 400 images, yours and others (epochs: 3)."
+    said = "The attacker trained 2 models of the same kind, each on half of 400 samples, yours and others (epochs: 3)."
     assert code == 0 and said in out
 
 

@@ -161,13 +161,13 @@ def test_a_federations_page(browser: Any, served: Path, theme: str, width: int) 
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     words = browser.find_element("tag name", "body").text
     summary = read_json(served / "summary.json")
-    assert f"{100 * summary['test']['accuracy']:.1f} % accurate on 359 test images" in words
+    assert f"{100 * summary['test']['accuracy']:.1f} % accurate on 359 test samples" in words
     assert "digits <b>shared</b>" in words  # as text
     assert summary["provenance"]["command"] in browser.find_element("id", "again").text
     told = browser.find_element("id", "attention").text
     assert "mallory.fedol was refused: " + summary["refused"][0]["reason"] in told
     assert len(visible(browser)) == 100
-    assert not browser.find_elements("name", "wrong")  # nobody knows the public images' labels
+    assert not browser.find_elements("name", "wrong")  # nobody knows the public samples' labels
     assert "For the coordinator." in words
     for client in summary["clients"]:
         assert client["client"] in browser.find_element("id", "clients").text

@@ -23,7 +23,7 @@ from fedol.report.pages import write_report
 from fedol.report.run_view import suspicions
 from fedol.runs.evaluation import calibration, examine
 from fedol.runs.png import contact_sheet, encode
-from fedol.runs.votes import FEWEST, IMAGES, PAIRS, choose
+from fedol.runs.votes import FEWEST, MOST, PAIRS, choose
 
 LARGEST = 2_000_000
 
@@ -209,7 +209,7 @@ def test_evidence_shows_what_the_method_teaches(tiny: dict[str, Any], tmp_path: 
 
 def test_which_images_are_shown() -> None:
     assert choose(5000, 10, 0).tolist() == choose(5000, 10, 0).tolist() != choose(5000, 10, 1).tolist()
-    assert len(choose(5000, 10, 0)) == IMAGES and len(choose(50, 10, 0)) == 50
+    assert len(choose(5000, 10, 0)) == MOST and len(choose(50, 10, 0)) == 50
     assert len(choose(5000, PAIRS, 0)) == FEWEST and len(choose(5000, 200, 0)) == PAIRS // 200
     assert choose(50, 1, 0).tolist() == list(range(50))
 
@@ -248,11 +248,11 @@ def test_a_report_of_the_papers_size_is_small(looked_at: Path, tmp_path: Path) -
     """Noise, which compresses worst, in the size of CIFAR-100, with a hundred classes."""
     copy = shutil.copytree(looked_at, tmp_path / "copy")
     rng = np.random.default_rng(0)
-    sheet = encode(contact_sheet(rng.integers(0, 256, (IMAGES, 3, 32, 32), dtype=np.uint8)))
+    sheet = encode(contact_sheet(rng.integers(0, 256, (MOST, 3, 32, 32), dtype=np.uint8)))
     (copy / "public.png").write_bytes(sheet)
     evidence = json.loads((copy / "evidence.json").read_text())
     sample = {**evidence["samples"][0], "votes": [[99, 999, 999, 999, 10]] * 10, "labels": [99] * 10}
-    evidence |= {"samples": [sample] * IMAGES, "clients": [f"client {k}" for k in range(10)], "agreement": [0.5] * 4}
+    evidence |= {"samples": [sample] * MOST, "clients": [f"client {k}" for k in range(10)], "agreement": [0.5] * 4}
     (copy / "evidence.json").write_text(json.dumps(evidence))
     data = json.loads((copy / "data.json").read_text())
     data |= {"samples_per_client_and_class": [[45] * 100] * 10, "classes": [f"class number {c}" for c in range(100)]}

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from browsing import choose, opened, violations, visible
 
 import fedol
+from fedol.report.pages import write_report, write_share
 
 THEMES = ("light", "dark")
 WIDTHS = (1120, 390)
@@ -59,7 +61,7 @@ def test_filters(browser: Any, looked_at: Path, evidence: dict[str, Any]) -> Non
         assert 0 < len(expected) < len(everything), name  # a filter that keeps all or nothing shows nothing
         choose(browser, **{name: values[name]})
         assert visible(browser) == expected, name
-        assert browser.find_element("id", "count").text == f"{len(expected)} of {len(everything)} images"
+        assert browser.find_element("id", "count").text == f"{len(expected)} of {len(everything)} samples"
         choose(browser, **{name: "" if isinstance(values[name], str) else False})
     choose(browser, client="1", stance="against")
     assert visible(browser) == [i for i in everything if samples[i]["votes"][1][0] != label[i]]
@@ -73,7 +75,7 @@ def test_the_votes_of_an_image(browser: Any, looked_at: Path, evidence: dict[str
     browser.execute_script("document.querySelectorAll('.tile')[5].click()")
     detail = browser.find_element("id", "detail").text
     sample = evidence["samples"][5]
-    assert f"Image {sample['index']}" in detail and f"truth\n{sample['truth']}" in detail
+    assert f"Sample {sample['index']}" in detail and f"truth\n{sample['truth']}" in detail
     rows = browser.execute_script(
         "return [...document.querySelectorAll('#detail tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
     )
@@ -154,3 +156,26 @@ def test_images_carry_the_class_that_the_server_was_taught(browser: Any, tmp_pat
     assert shown == [names[sample["taught"][0]] for sample in evidence["samples"]]
     assert shown != [names[sample["mixture"][0]] for sample in evidence["samples"]]
     assert "the server's target" in browser.find_element("id", "detail").text
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_cannot_be_drawn_is_shown_in_words(
+    browser: Any, looked_at: Path, tmp_path: Path, theme: str, width: int
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(looked_at, run)
+    evidence = json.loads((run / "evidence.json").read_text())
+    captions = [f"<b>patient {sample['index']}</b>, {'long ' * 20}" for sample in evidence["samples"]]
+    (run / "evidence.json").write_text(json.dumps({**evidence, "captions": captions}))
+    (run / "public.png").unlink()
+    for page in (write_report(run), write_share(run)):
+        opened(browser, page, theme, width)
+        assert browser.get_log("browser") == [] and violations(browser) == []
+        shown = browser.execute_script(
+            "return [...document.querySelectorAll('.tile .caption')].map(e => e.textContent)"
+        )
+        assert shown == captions
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        browser.execute_script("document.querySelectorAll('.tile')[5].click()")
+        assert captions[5].strip() in browser.find_element("css selector", "#detail .caption").text

@@ -145,7 +145,7 @@ def test_of_two_clients_there_are_no_averages(served: Path, tmp_path: Path) -> N
         assert {word for word in AVERAGES if word in page + card} == (set(AVERAGES) if keep == 3 else set())
         assert ("Too few clients were heard for averages" in page) == (keep == 2)
         assert ("an average would be somebody's own number" in card) == (keep == 2)
-        assert "accurate on 359 test images" in page and "| loss | test_accuracy |" in card  # the model's own
+        assert "accurate on 359 test samples" in page and "| loss | test_accuracy |" in card  # the model's own
 
 
 def test_simulated_clients_have_one_too(looked_at: Path, tmp_path: Path) -> None:
@@ -213,4 +213,4 @@ def test_in_a_browser(browser: Any, served: Path, tmp_path: Path, reader: str | 
         choose(browser, against=True)
         other: Callable[[int], bool] = lambda i: str(samples[i]["votes"][NAMES.index(reader)][0]) != names[i]  # noqa: E731
         assert visible(browser) == [i for i in range(len(samples)) if other(i)]
-    assert detail == "\n".join([f"Image {samples[5]['index']}", *said])
+    assert detail == "\n".join([f"Sample {samples[5]['index']}", *said])

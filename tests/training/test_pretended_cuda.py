@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from training_jobs import CPU
 from training_jobs import bright as job
 
@@ -106,3 +107,48 @@ def test_a_loss_that_is_no_number_stops_that_model_alone() -> None:
         next(broken.model.parameters()).fill_(float("nan"))
     found = {fit.job.name: fit for fit in training.fit([broken, job("well")], CPU)}
     assert "broken diverged" in str(found["broken"].error) and found["well"].error is None
+
+
+class Strict(nn.Sequential):
+    """Fails while the card is strict, as on a real one whatever makes the host wait; and always, where it is broken."""
+
+    broken = False
+
+    def __init__(self) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(192, 10))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.broken or torch.cuda.get_sync_debug_mode() == "error":
+            raise RuntimeError("whatever it says")
+        return super().forward(x)
+
+
+class Broken(Strict):
+    broken = True
+
+
+@pytest.fixture
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    mode = ["default"]
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: mode[0])
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda wanted: mode.__setitem__(0, wanted))
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())  # the plain loop's
+    capture = graph.Step.capture
+
+    def tried(self: graph.Step, size: int) -> None:
+        with self._unchanged():
+            self._try(size)
+        capture(self, size)
+
+    monkeypatch.setattr(graph.Step, "capture", tried)
+
+
+@pytest.mark.usefixtures("strict")
+def test_what_makes_the_host_wait_is_told_from_what_is_broken() -> None:
+    waits, broken = (replace(job("it"), model=made()) for made in (Strict, Broken))
+    with pytest.warns(UserWarning, match="Strict trains in the plain loop.*: it makes the host wait for the GPU"):
+        results = {fit.job.name: fit for fit in training.fit([waits, job("other")], CPU)}
+    assert results["it"].path == "plain loop: it makes the host wait for the GPU" and results["it"].error is None
+    assert results["other"].path == cuda.PATH
+    with pytest.raises(RuntimeError, match="whatever it says"):
+        list(training.fit([broken], CPU))

@@ -174,7 +174,7 @@ def test_epochs_are_reported_as_they_end() -> None:
     results = list(fit([job("mlp", "a"), job("mlp", "b")], CPU, seen.append))
     for result in results:
         mine = [epoch for epoch in seen if epoch.job is result.job]
-        assert [(epoch.epoch, epoch.loss, epoch.images) for epoch in mine] == [
+        assert [(epoch.epoch, epoch.loss, epoch.samples) for epoch in mine] == [
             (number, loss, 50) for number, loss in enumerate(result.losses, 1)
         ]
 

@@ -6,7 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 cd "$here"
 # ---------------------------------------------------------------------------------------------------------------------
 task=${FEDOL_TASK:-$here/task}              # the task's folder, as the coordinator gave it
-data=${FEDOL_DATA-$here/data.npz}           # your images: .npz, a folder, my.py:function; FEDOL_DATA= for none
+data=${FEDOL_DATA-$here/data.npz}           # your data: .npz, a folder of images, my.py:function; FEDOL_DATA= for none
 model=${FEDOL_MODEL:-resnet20}              # what to train on them; without data: model.onnx, model.joblib, my.py:load
 training=${FEDOL_TRAINING:-epochs=50 batch-size=64 lr=0.001}
 # ---------------------------------------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 What the configuration may say (Flower calls it the node config):
 
-    task       the task's folder; public: its images, where they are not in there
+    task       the task's folder; public: its samples, where they are not in there
     client     the client's name
     knowledge  a knowledge file that is there already; or
     model      with ``data``: what to train on them (cnn, resnet20, package.module:callable, file.py:callable);
                without: a trained model (.safetensors, .onnx, .joblib) or file.py:load, see ``predictors``
-    data       the private images: an .npz file, a folder, package.module:function or file.py:function
+    data       the private samples: an .npz file, a folder, package.module:function or file.py:function
     width, epochs, batch-size, lr, optimiser, schedule, augment, seed, device, ...   of that training
     folds      of that training too: with masses, for a server whose method is union
     trust-code whether a .safetensors file that names a class as its model may have that class imported and called
@@ -90,7 +90,9 @@ class Node(ClientSettings, Whose):
         """The knowledge file for this task: from the disk where it was made before, or made now and kept."""
         folder = TaskFolder.open(Path(self.task).expanduser())
         if fingerprint != folder.task.fingerprint:
-            raise FedolError(f"The public images of the task in {self.task} are not the server's; get its task folder.")
+            raise FedolError(
+                f"The public samples of the task in {self.task} are not the server's; get its task folder."
+            )
         if task_id != folder.task.id:
             raise FedolError(f"{self.task} holds the task {folder.task.id}, but the server asks for {task_id}.")
         public = folder.samples(Path(self.public).expanduser() if self.public else None)

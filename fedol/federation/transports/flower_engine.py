@@ -24,7 +24,6 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from fedol.config import configure
-from fedol.data.partitions import parse
 from fedol.errors import FedolError, InputError, cause
 from fedol.federation.scenario import Engine, Scenario, Scheme, in_process
 from fedol.files import write_atomically
@@ -50,8 +49,9 @@ def on_ray(cpus: float = 1.0, gpus: float = 0.0) -> Engine:
         here = scheme.scenario
         if here.config.dataset == here.dataset.identity:
             raise InputError("A dataset made in Python cannot travel to other processes; save it as an .npz file.")
-        if not type(parse(here.config.partition)).__module__.startswith("fedol."):
-            raise InputError("A partition of yours is not known in other processes; train in this one.")
+        for part in ("partition", "method"):  # which are found by name, where a script has registered them
+            if part in here.config.code:
+                raise InputError(f"A {part} of yours is not known in other processes; train in this one.")
         return _simulate(_job(scheme, clients), clients, folder, cpus, gpus) if clients else []
 
     return engine

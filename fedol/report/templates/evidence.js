@@ -1,8 +1,7 @@
-// The public images, their filters, and the votes on the chosen one. Text goes in as text, never as HTML.
+// The public samples, their filters, and the votes on the chosen one. Text goes in as text, never as HTML.
 const evidence = JSON.parse(document.getElementById("evidence").textContent);
 const COLUMNS = 16, form = document.getElementById("filters"), grid = document.getElementById("grid");
 const rows = Math.ceil(evidence.samples.length / COLUMNS);
-const sheet = `url(data:image/png;base64,${evidence.sheet})`;
 const share = (value) => `${(value / 10).toFixed(1)} %`;
 const named = (c) => (c < 0 ? "none" : evidence.classes[c]);
 const element = (name, attributes, ...children) => {
@@ -12,7 +11,7 @@ const element = (name, attributes, ...children) => {
   return made;
 };
 
-// What the server was taught about an image: the last pseudo-label, or its target's class where there is none. On a
+// What the server was taught about a sample: the last pseudo-label, or its target's class where there is none. On a
 // page to pass on, which does not say: what it answers now.
 const label = (sample) => {
   const last = sample.labels.at(-1);
@@ -29,10 +28,11 @@ const facts = evidence.samples.map((sample) => ({
 }));
 
 const style = document.createElement("style");
-style.textContent = `.thumb{background-image:${sheet};background-size:${COLUMNS * 100}% ${rows * 100}%;` +
+if (!evidence.captions) style.textContent = `.thumb{background-image:url(data:image/png;base64,${evidence.sheet});background-size:${COLUMNS * 100}% ${rows * 100}%;` +
   `aspect-ratio:${evidence.size[0] / COLUMNS}/${evidence.size[1] / rows}}`;
 document.head.append(style);
 const thumb = (position) => {
+  if (evidence.captions) return element("span", { class: "caption" }, evidence.captions[position]);
   const x = position % COLUMNS, y = Math.floor(position / COLUMNS);
   const place = `${(100 * x) / (COLUMNS - 1)}% ${rows > 1 ? (100 * y) / (rows - 1) : 0}%`;
   return element("span", { class: "thumb", style: `background-position:${place}`, "aria-hidden": "true" });
@@ -40,7 +40,8 @@ const thumb = (position) => {
 
 const tiles = evidence.samples.map((sample, position) => {
   const fact = facts[position], mark = fact.wrong ? "wrong" : fact.disagree ? "disagree" : "";
-  const words = `Image ${sample.index}, ${evidence.clients.length ? "label" : "server:"} ${named(fact.label)}` + (fact.wrong ? `, truth ${named(sample.truth)}` : "");
+  const caption = evidence.captions ? `: ${evidence.captions[position]}` : "";
+  const words = `Sample ${sample.index}${caption}, ${evidence.clients.length ? "label" : "server:"} ${named(fact.label)}` + (fact.wrong ? `, truth ${named(sample.truth)}` : "");
   const tile = element("button", { type: "button", class: `tile ${mark}`, "aria-label": words, title: words, "aria-pressed": "false" },
     thumb(position), element("span", { class: "name", "aria-hidden": "true" }, named(fact.label)));
   tile.addEventListener("click", () => show(position));
@@ -64,7 +65,7 @@ function filter() {
     tile.hidden = !visible;
     count += visible;
   });
-  document.getElementById("count").textContent = `${count} of ${tiles.length} images`;
+  document.getElementById("count").textContent = `${count} of ${tiles.length} samples`;
 }
 form.addEventListener("input", filter);
 form.addEventListener("submit", (event) => event.preventDefault());
@@ -77,7 +78,7 @@ for (const link of document.querySelectorAll("[data-client]")) link.addEventList
   filter();
 });
 
-// Arrow keys go from image to image.
+// Arrow keys go from sample to sample.
 grid.addEventListener("keydown", (event) => {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], visible = tiles.filter((tile) => !tile.hidden);
   const next = step && visible[visible.indexOf(document.activeElement) + step];
@@ -96,7 +97,7 @@ function show(position) {
   if (sample.mixture) line("clients mixed", `${named(sample.mixture[0])}, ${share(sample.mixture[1])}`);
   line("server, trained", `${named(sample.server[0])}, ${share(sample.server[1])}`);
   const head = element("div", { class: "chosen" }, thumb(position), said);
-  const parts = [element("h3", {}, `Image ${sample.index}`), head];
+  const parts = [element("h3", {}, `Sample ${sample.index}`), head];
   if (sample.labels.length > 1) {
     const steps = element("ol", { class: "steps" });
     sample.labels.forEach((c, t) => {
@@ -120,10 +121,10 @@ function show(position) {
   });
   const names = ["client", "vote", "sure", "λ"].concat(gated ? ["C²", "votes from"] : []);
   const heading = element("tr", {}, ...names.map((name, n) => element("th", { scope: "col", class: n > 1 ? "n" : "" }, name)));
-  const scroll = element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Votes on this image" },
+  const scroll = element("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Votes on this sample" },
     element("table", {}, element("thead", {}, heading), body));
   const note = gated
-    ? "λ: weight in the mixture that the server learns. C²: weight of its vote on this class. Votes from: the first iteration in which it is sure enough of this image." +
+    ? "λ: weight in the mixture that the server learns. C²: weight of its vote on this class. Votes from: the first iteration in which it is sure enough of this sample." +
       (evidence.runoff ? " Votes only nominate a label; all models together choose among the nominated." : "")
     : "λ: weight of a client in the mixture of Eq. 12.";
   detail.replaceChildren(...parts, scroll, element("p", { class: "note" }, note));

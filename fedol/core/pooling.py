@@ -91,8 +91,12 @@ class Pool:
 
     def pooled(self) -> Pooled:
         """Targets balanced to the class prior that the predictions themselves suggest."""
+        return self.balanced_to(self.prior())
+
+    def prior(self) -> Tensor:
+        """The public set's class prior [C], as far as the predictions tell."""
         _, standard, mixture = self._sums()
-        return self.balanced_to(estimate_prior(standard, mixture))
+        return estimate_prior(standard, mixture)
 
     def uniform(self) -> Pooled:
         """Targets balanced to a uniform prior: better where the public set is known to be balanced."""

@@ -116,7 +116,7 @@ class OpenSet:
     def familiar(self) -> bool:
         """Whether the public set looks like the client's data at all, by ``mass_``.
 
-        If not, ask whoever chose it. Send the mass nevertheless: the server sees by it whether to fall back.
+        If not, ask whoever chose it. Send the mass nevertheless: the server sees by it whether to doubt it.
         """
         self._check()
         return self.mass_ >= FAMILIAR

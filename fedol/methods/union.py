@@ -7,6 +7,7 @@ as in Eq. 12, at the mean mass of the others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -14,8 +15,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from fedol.core.pooling import TINY, Pool, tempered
-from fedol.core.union import Union, familiarity, guessed_mass
+from fedol.core.pooling import TINY, Pool, balanced, tempered
+from fedol.core.union import Union, doubted, familiarity, guessed_mass
 from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
@@ -95,31 +96,46 @@ class Ratios(Predictions):
 
 @method("union", "Union", client=Ratios(), heeds=(), row=17)
 def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
-    """t = Σ_k r_k, normalised, trained on once; the pool where nobody sends a mass, or the domain is another."""
-    sums, guessed, pool, shares = Union(), Union(), Pool(), []
-    clients = 0
+    """t = Σ_k r_k, normalised, trained on once; the pool where nobody sends a mass.
+
+    Where the public set is of another domain, masses are doubted, and the sum is balanced to the prior that the pool
+    balances to: then a class that the shift favours at every client gains nothing by it.
+    """
+    sums, doubtful, guessed, doubtfully_guessed = (Union() for _ in range(4))
+    pool, shares, clients = Pool(), [], 0
     for client in knowledge:
         clients += 1
         pool.add(client.log_probs)
         if client.log_mass is None or client.ratios is None:
-            guessed.add(client.log_probs + guessed_mass(client.probabilities(), 1.0)[:, None])
+            mass = guessed_mass(client.probabilities(), 1.0)
+            guessed.add(client.log_probs + mass[:, None])
+            doubtfully_guessed.add(client.log_probs + doubted(mass, 1.0)[:, None])
             continue
+        share = client.ratios.private / len(client.log_probs) or client.log_mass.double().exp().mean().item()
         sums.add(client.log_ratios())
-        known = client.ratios.private / len(client.log_probs)
-        shares.append(known or client.log_mass.double().exp().mean().item())
+        doubtful.add(client.log_probs + doubted(client.log_mass, share)[:, None])
+        shares.append(share)
     if not shares:
         return once(pool.pooled().soft, familiarity=0.0, ratios=0.0)
     share = sum(shares) / len(shares)
-    if clients > len(shares):
-        sums = sums.including(guessed.log_ratios() + torch.tensor(share).log())
-    familiar = familiarity(sums.log_mass(), share * clients)
+    familiar = familiarity(sums.log_mass(), sum(shares))
     middle, heard = familiar.median().item(), len(shares) / clients
+    if clients > len(shares):
+        sums = sums.including(guessed.log_ratios() + math.log(share))
+        doubtful = doubtful.including(doubtfully_guessed.log_ratios() + math.log(share))
     if middle < STRANGE:
-        return once(pool.pooled().soft, familiarity=middle, ratios=heard)
+        soft = softened(doubtful.posterior(), pool.nats).clamp_min(TINY).log()
+        return once(torch.softmax(balanced(soft, pool.prior()), 1), familiarity=middle, ratios=heard)
     # A client that sends no mass does not say what it does not know.
     strange = int((familiar < STRANGE).sum()) if clients == len(shares) else None
-    # A posterior is right and often nearly certain; a server learns more from answers as uncertain as the λ mixture.
-    posterior, nats = sums.posterior(), pool.nats
-    if shannon(posterior).mean() < nats:
-        posterior = torch.softmax(tempered(posterior.clamp_min(TINY).log(), nats), 1)
-    return once(posterior, strange, familiarity=middle, ratios=heard)
+    return once(softened(sums.posterior(), pool.nats), strange, familiarity=middle, ratios=heard)
+
+
+def softened(posterior: Tensor, nats: float) -> Tensor:
+    """Answers [N, C] at least as uncertain, on average, as the λ mixture: a server learns more from these.
+
+    A posterior is right and often nearly certain.
+    """
+    if shannon(posterior).mean() >= nats:
+        return posterior
+    return torch.softmax(tempered(posterior.clamp_min(TINY).log(), nats), 1)

@@ -186,12 +186,12 @@ def remarks(summary: dict[str, Any]) -> list[str]:
 
 
 def _fallback(last: dict[str, Any]) -> list[str]:
-    """Where the method union did not learn from ratios, and why."""
+    """Where the method union did not simply add ratios up, and why."""
     if "familiarity" not in last or last["familiarity"] >= STRANGE:
         return []
     if not last["ratios"]:
         return ["No client sent masses, so the server learnt from their pool; see --folds of fedol client fit."]
-    return ["The public samples hardly look like the clients' data, so the server learnt from their pool instead."]
+    return ["The public samples hardly look like the clients' data: their masses were doubted, and classes balanced."]
 
 
 def suspicions(summary: dict[str, Any]) -> list[str]:
@@ -270,7 +270,7 @@ def mass_remarks(over_expected: float | None) -> list[str]:
         return []
     return [
         f"Warning: the public samples hardly look like yours ({over_expected:.2g} of what is expected): they are of "
-        "another domain, or lack your classes. Where that is so at most clients, the server falls back to predictions."
+        "another domain, or lack your classes. Where that is so at most clients, the server doubts the masses."
     ]
 
 

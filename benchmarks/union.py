@@ -5,8 +5,10 @@
 A client is ``fedol.OpenSet`` around a model as it comes. Compared are the mean client ("local"), the λ mixture,
 FedOL+'s pool, the union as the method makes its targets, the same where every second client sends predictions alone
 ("half plain"), and one model of the kind on all private data ("central"). Where the method finds the public set of
-another domain and falls back to the pool, "no fallback" is the sum of ratios that it did not use. "Labels" is a server
-taught the public labels themselves: the most that so many samples of these classes can teach.
+another domain, it doubts the masses and balances the classes; beside it are the plain sum of ratios, each of its two
+parts alone, and the mean of the plain sum and the pool. There, clients also train on moved, dimmed and noisy copies, of
+the public samples as of their own, which hide the domain ("augmented"). "Labels" is a server taught the public labels
+themselves: the most that so many samples of these classes can teach.
 
 "Teacher" is the targets' accuracy on the public set, whose labels else do nothing but score and thin it. "Server" is
 that of a model of the same kind, trained on the soft targets (a sample with its likely classes, weighted), on held-out
@@ -34,7 +36,7 @@ import numpy as np
 import torch
 from _record import ROOT, script, table, write
 from pooling import few_classes, long_tail
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -42,13 +44,13 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import fedol
 from fedol.core.mixture import Mixture
-from fedol.core.pooling import Pool
-from fedol.core.union import Union
+from fedol.core.pooling import TINY, Pool, balanced
+from fedol.core.union import Union, doubted
 from fedol.data import load, partition
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, find
-from fedol.methods.union import STRANGE
+from fedol.methods.union import STRANGE, softened
 from fedol.runs.evaluation import summary_statistics
 from fedol.runs.provenance import commit
 from fedol.seeding import numpy_generator
@@ -56,7 +58,8 @@ from fedol.seeding import numpy_generator
 SEEDS = (10, 11, 12)
 CLIENTS = 10
 LEAST = 0.01  # a class below it is none of a sample's likely ones
-METHODS = ("local", "mixture", "pool", "union", "no fallback", "half plain", "central", "labels")
+DOUBTS = ("plain sum", "doubted", "balanced", "mean with pool")  # in another domain, what the union does not do
+METHODS = ("local", "mixture", "pool", "union", *DOUBTS, "half plain", "central", "labels")
 SKEWS = ("dirichlet:0.05", "dirichlet:0.3", "classes:2", "iid")
 THIN = {
     "1:50 tail": lambda y, seed: long_tail(y, 50, seed),
@@ -120,6 +123,31 @@ def moved(public: Part, seed: int) -> Part:
     x = np.roll(public.x["both"].reshape(-1, side, side), 1, 2) * 0.7
     x = np.clip(x + numpy_generator(seed, "noise").normal(0, 0.1, x.shape), 0, 1)
     return Part({"both": x.reshape(len(x), -1)}, public.y)
+
+
+class Augmented(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A model that learns each image four times: moved by up to a pixel either way, dimmed by up to half, and noisy."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def fit(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> Augmented:
+        rng, side = np.random.default_rng(0), round(x.shape[1] ** 0.5)
+        copies = []
+        for _ in range(4):
+            images = np.pad(x.reshape(-1, side, side), ((0, 0), (1, 1), (1, 1)))
+            down, right = rng.integers(0, 3, (2, len(x), 1, 1))
+            rows, columns = down + np.arange(side)[:, None], right + np.arange(side)
+            images = images[np.arange(len(x))[:, None, None], rows, columns] * rng.uniform(0.5, 1, (len(x), 1, 1))
+            noise = rng.uniform(0, 0.15, (len(x), 1, 1)) * rng.normal(size=images.shape)
+            copies.append(np.clip(images + noise, 0, 1).reshape(len(x), -1))
+        weight = None if sample_weight is None else np.tile(sample_weight, 4)
+        self.fitted_ = clone(self.model).fit(np.concatenate(copies), np.tile(y, 4), sample_weight=weight)
+        self.classes_ = self.fitted_.classes_
+        return self
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(self.fitted_.predict_proba(x))
 
 
 def heart(folder: Path, seed: int) -> Problem:
@@ -198,6 +226,9 @@ class Case:
         found = readers[self.data](folder, seed) if self.data in readers else images(self.data, seed)
         if self.public == "another domain":
             return replace(found, public=moved(found.public, seed))
+        if self.public == "another domain, augmented":
+            models = {name: Augmented(model) for name, model in found.models.items()}
+            return replace(found, public=moved(found.public, seed), models=models)
         if self.public in THIN:
             kept = THIN[self.public](torch.from_numpy(found.public.y), seed).numpy()
             return replace(found, public=found.public.take(kept))
@@ -214,7 +245,9 @@ class Case:
 
 CASES = [
     *(Case(data, skew) for data in ("digits", "fashion-mnist") for skew in SKEWS),
-    *(Case(data, SKEWS[0], kind) for data in ("digits", "fashion-mnist") for kind in (*THIN, "another domain")),
+    *(Case(data, SKEWS[0], kind) for data in ("digits", "fashion-mnist") for kind in THIN),
+    *(Case(data, skew, "another domain") for data in ("digits", "fashion-mnist") for skew in SKEWS),
+    *(Case(data, SKEWS[0], "another domain, augmented") for data in ("digits", "fashion-mnist")),
     Case("heart", "sites"),
     Case("adult", "sites"),
     Case("adult", "dirichlet:0.1"),
@@ -242,10 +275,7 @@ def federation(problem: Problem, shares: list[np.ndarray], name: str) -> dict[st
     half, _ = targets([c if k % 2 == 0 else c.without_mass() for k, c in enumerate(clients)])
     soft = {"mixture": mixture.mean(), "pool": pool.pooled().soft, "union": taught, "half plain": half}
     if record["familiarity"] < STRANGE:
-        total = Union()
-        for knowledge in clients:
-            total.add(knowledge.log_ratios())
-        soft["no fallback"] = total.posterior()
+        soft |= doubts(clients, [len(share) / len(truth) for share in shares], pool)
     all_of_it = clone(model).fit(private, y)
     teacher = {"local": float(np.mean([percent(knowledge.log_probs, truth) for knowledge in clients]))}
     teacher |= {method: percent(one, truth) for method, one in soft.items()}
@@ -255,6 +285,18 @@ def federation(problem: Problem, shares: list[np.ndarray], name: str) -> dict[st
     server["labels"] = percent(predicted(model, public, problem.public.y, test, problem.classes), answer)
     server["central"] = percent(torch.from_numpy(all_of_it.predict_proba(test)), answer)
     return {"teacher": teacher, "server": server, "familiarity": record["familiarity"], "masses": masses}
+
+
+def doubts(clients: list[Knowledge], sizes: list[float], pool: Pool) -> dict[str, torch.Tensor]:
+    """Other targets from the same answers, where the public set is of another domain."""
+    plain, half = Union(), Union()
+    for knowledge, size in zip(clients, sizes, strict=True):
+        assert knowledge.log_mass is not None
+        plain.add(knowledge.log_ratios())
+        half.add(knowledge.log_probs + doubted(knowledge.log_mass, size)[:, None])
+    total = softened(plain.posterior(), pool.nats)
+    even = torch.softmax(balanced(total.clamp_min(TINY).log(), pool.prior()), 1)
+    return dict(zip(DOUBTS, (total, half.posterior(), even, (total + pool.pooled().soft) / 2), strict=True))
 
 
 def seen(part: Part, name: str) -> Any:

@@ -19,7 +19,7 @@ ModelName = str | Callable[..., Any]
 """A name or, from Python, a class or function of yours."""
 # By measurement (docs/robustness.md): without attackers it costs the mixture nothing on average; the floor up to 10.5.
 DEFENDED, NONE = "trust,exact,cap,runoff", "none"
-CODEC = "q7c60+zstd"  # of uploads, unless somebody chooses another
+CODEC = "lattice20"  # of uploads, unless somebody chooses another
 
 # By the annotation: what is accepted, and how to say so.
 KINDS: dict[str, tuple[Any, str]] = {
@@ -176,7 +176,7 @@ class Models(Server):
     parameter_model: ModelName = setting(
         "cnn", "Everyone's model in methods that average weights (fedavg, fedprox).", MODELS, MODEL
     )
-    codec: str = setting(CODEC, "How uploads are packed: float32, float16, q7c60, top10, each also with +zstd.", MODELS)
+    codec: str = setting(CODEC, "How uploads are packed: lattice20, or float32, float16, q7c60, top10, each also with +zstd.", MODELS)
 
 
 @dataclass(frozen=True)

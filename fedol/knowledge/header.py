@@ -83,7 +83,6 @@ SCHEMA = 2
 # of bytes of memory. A small file may be a bomb, so it may hold no more than its size makes likely.
 MOST_VALUES = 1 << 25
 FEW_VALUES, VALUES_PER_BYTE = 1 << 20, 256
-MASS_BYTES = 2  # of a sample's mass
 
 
 @dataclass(frozen=True)
@@ -120,11 +119,6 @@ class Header:
         privacy, ratios = Guarantee.from_json(values.get("privacy")), Ratios.from_json(values.get("ratios"))
         return dataclasses.replace(header, privacy=privacy, ratios=ratios)
 
-    @property
-    def mass_bytes(self) -> int:
-        """How many bytes of the body come before the predictions."""
-        return MASS_BYTES * self.samples if self.ratios else 0
-
     def message(self, body: bytes) -> bytes:
         """What a signature covers: every other entry of the header, and the body."""
         entries = dataclasses.replace(self, signature="").as_json()
@@ -153,8 +147,8 @@ def admit(header: Header, body: bytes, task: Task | None, most: int | None = Non
             f"{limit:,} values are unpacked here; give its task"
         )
     codec = codecs.find(header.codec)
-    expected = codec.size(header.samples, header.classes) + header.mass_bytes
-    if not isinstance(codec, codecs.Zstd) and len(body) != expected:
+    expected = codecs.size(codec, header.samples, header.classes, header.ratios is not None)
+    if expected is not None and len(body) != expected:
         raise InputError(f"its body has {len(body):,} bytes instead of {expected:,}")
     return codec
 

@@ -16,16 +16,15 @@ from fedol.core.arrays import Array, exact, probabilities, to_tensor
 from fedol.core.union import bounded, familiarity
 from fedol.errors import InputError, cause
 from fedol.files import write_atomically
-from fedol.knowledge import codecs, signing
+from fedol.knowledge import codecs, masses, signing
 from fedol.knowledge.container import Container, check_size, read_bounded
-from fedol.knowledge.header import MASS_BYTES, Guarantee, Header, Ratios, admit
+from fedol.knowledge.header import Guarantee, Header, Ratios, admit
 from fedol.knowledge.task import NO_TASK, Task, TaskRef
 from fedol.progress import watched
 from fedol.text import MOST, check_name, printable
 
 # The logarithm of an exact zero is kept finite: e^-87 is zero for every purpose here.
 TINY = torch.finfo(torch.float32).tiny
-STEPS = 64  # of a log mass to a nat: a ratio is off by at most 0.8 %
 BLOCK = 1 << 20  # values that are in float64 at a time
 
 
@@ -112,7 +111,7 @@ class Knowledge:
         ratios = Ratios(private, folds)
         if private < 0 or folds < 1:
             raise InputError(f"A client has no {private} private samples, and no {folds} folds.")
-        return replace(self, log_mass=_coarse(bounded(mass)), ratios=ratios)
+        return replace(self, log_mass=masses.coarse(bounded(mass)), ratios=ratios)
 
     def without_mass(self) -> Knowledge:
         """The predictions alone."""
@@ -151,9 +150,7 @@ class Knowledge:
         """The file's bytes, signed with the private key in the file ``key`` where it is given."""
         if self.log_probs.shape[1] < 2:
             raise InputError("Knowledge needs at least two classes.")
-        body = codecs.find(codec).encode(self.log_probs)
-        if self.log_mass is not None:
-            body = (self.log_mass * STEPS).round().numpy().astype("<i2").tobytes() + body
+        body = codecs.pack(codecs.find(codec), self.log_probs, self.log_mass)
         samples, classes = self.log_probs.shape
         header = Header(self.task, samples, classes, self.client, codec, privacy=self.privacy, ratios=self.ratios)
         if key is not None:
@@ -182,14 +179,9 @@ class Knowledge:
             codec = admit(header, container.body, task, most)
         except InputError as error:  # a whole sentence where a name or a codec is none
             raise InputError(printable(cause(error), MOST)) from None
-        mass, body = container.body[: header.mass_bytes], container.body[header.mass_bytes :]
-        log_probs = _normalised(codec.decode(body, header.samples, header.classes))
-        log_mass = None
-        if header.ratios:
-            if len(mass) != header.mass_bytes:
-                raise InputError(f"it has masses of {len(mass) // MASS_BYTES:,} samples instead of {header.samples:,}")
-            log_mass = torch.from_numpy(np.frombuffer(mass, "<i2").astype(np.float32)) / STEPS
-        return cls(log_probs, header.task, header.client, header.privacy, log_mass, header.ratios), header
+        has_masses = header.ratios is not None
+        logits, log_mass = codecs.unpack(codec, container.body, header.samples, header.classes, has_masses)
+        return cls(_normalised(logits), header.task, header.client, header.privacy, log_mass, header.ratios), header
 
     @classmethod
     def read(cls, path: Path) -> tuple[Knowledge, Header]:
@@ -206,11 +198,6 @@ class Knowledge:
             return cls.decode(read_bounded(Path(path), task.limit if task else None), task)[0]
         except InputError as error:
             raise InputError(f"{path} is refused: {error}.", Path(path)) from None
-
-
-def _coarse(log_mass: Tensor) -> Tensor:
-    """As it is sent: in steps of a sixty-fourth of a nat, two bytes each."""
-    return ((log_mass * STEPS).round().clamp(-(1 << 15), (1 << 15) - 1) / STEPS).float()
 
 
 def _normalised(logits: Tensor) -> Tensor:

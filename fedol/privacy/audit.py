@@ -163,7 +163,7 @@ class Attacker:
         def sent(log_probs: torch.Tensor) -> torch.Tensor:
             if release:
                 log_probs = released(Knowledge.from_logits(log_probs), release).log_probs
-            return torch.log_softmax(packed.decode(packed.encode(log_probs), *log_probs.shape), 1)
+            return torch.log_softmax(codecs.unpack(packed, codecs.pack(packed, log_probs), *log_probs.shape)[0], 1)
 
         labels, observed = self.pool.y, confidence(sent(self.said), self.pool.y)
         attacks = {"threshold": asdict(Leakage.of(observed, self.member))}

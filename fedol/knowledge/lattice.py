@@ -1,0 +1,130 @@
+"""The codec that says how much may be lost, and sends the fewest bytes for it.
+
+A body is ``u8 form | u16 loss in 10^-5 nats``, and then a lattice's point (form 0: ``fedol.knowledge.point``) or, where that
+is smaller and loses no more, what one of ``OTHERS`` makes of the predictions, its masses first.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedol.errors import InputError
+from fedol.knowledge import masses
+from fedol.knowledge.plain import Plain, Quantised, TopK, Zstd
+from fedol.knowledge.point import Point
+from fedol.knowledge.transform import log_sum, place
+
+# From the smallest to the most exact. Part of the format: their positions are in files.
+OTHERS = (TopK(1), Quantised(2, 20), Quantised(3, 20), Quantised(4, 20), Quantised(5, 60), Quantised(7, 60))
+HEAD = struct.Struct("<BH")
+UNIT = 1e-5  # nats, of the loss that a body says, and as good as none
+FARTHEST = 1e4  # nats; the reader's bound on whatever a stranger writes
+STEP, AT = 0.6, 0.02  # the coarsest grid at a loss of 0.02 nats: beyond, the tails that a pool looks at suffer first
+SAMPLE = 1000  # rows on which a finer step is sought
+TRIES = 8
+WEIGHT = 0.05  # of a log mass's squared error beside nats: ½ λ(1 − λ), the share λ of one client in ten
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """``loss`` thousandths of a nat: the mean Kullback-Leibler divergence of what is read from what was meant, at most."""
+
+    loss: int
+
+    @property
+    def name(self) -> str:
+        """For instance ``lattice20``."""
+        return f"lattice{self.loss}"
+
+    def encode(self, log_probs: Tensor, log_mass: Tensor | None = None) -> bytes:
+        """The smallest body that loses no more than this codec may."""
+        point, loss = self._point(log_probs, log_mass)
+        own = HEAD.pack(0, _noted(loss)) + point.pack()
+        no_more, some = max(min(loss, self._most), UNIT), _some(log_probs)
+        for form, other in enumerate(OTHERS, 1):
+            if _lost(other, log_probs[some]) <= 2 * no_more and (lost := _lost(other, log_probs)) <= no_more:
+                beside = b"" if log_mass is None else masses.pack(log_mass)
+                body = HEAD.pack(form, _noted(lost)) + beside + Zstd(other).encode(log_probs)
+                return body if len(body) < len(own) or loss > self._most else own
+        return own
+
+    def decode(
+        self, data: bytes, samples: int, classes: int, has_masses: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Log-probabilities, whose rows need not be normalised, and log-masses where there are some."""
+        form, _ = _head(data)
+        rest, mass = data[HEAD.size :], None
+        if form:
+            if has_masses:
+                mass, rest = masses.unpack(rest, samples)
+            return Zstd(OTHERS[form - 1]).decode(rest, samples, classes), mass
+        values = Point.unpack(rest, samples, classes + has_masses).values()
+        values = values.clip(-FARTHEST, FARTHEST)
+        if has_masses:
+            mass = masses.coarse(torch.from_numpy(values[:, classes] + log_sum(values[:, :classes])))
+        return torch.from_numpy(values[:, :classes].astype(np.float32)), mass
+
+    @property
+    def _most(self) -> float:
+        return self.loss / 1000
+
+    def _point(self, log_probs: Tensor, log_mass: Tensor | None) -> tuple[Point, float]:
+        """As coarse as may be; the step is sought on some of the rows."""
+        logs = log_probs.double().numpy()
+        mass = None if log_mass is None else log_mass.double().numpy()
+        step = STEP * (self._most / AT) ** 0.5
+        for part in (_some(logs), slice(None)):
+            for _ in range(TRIES):
+                asked = logs[part], None if mass is None else mass[part]
+                point = place(*asked, step)
+                loss = _loss(*asked, point)
+                if loss <= self._most:
+                    break
+                step *= max(0.95 * (self._most / loss) ** 0.5, 0.3)
+        return point, loss
+
+
+def divergence(log_probs: Tensor, decoded: Tensor) -> float:
+    """The mean of KL(p, decoded) over all rows, in nats."""
+    logs = log_probs.double()
+    return float((logs.exp() * (logs - torch.log_softmax(decoded.double(), 1))).sum(1).mean())
+
+
+def _lost(codec: Plain, log_probs: Tensor) -> float:
+    return divergence(log_probs, codec.decode(codec.encode(log_probs), *log_probs.shape))
+
+
+def _some(rows: Tensor | np.ndarray) -> slice:
+    """``SAMPLE`` of them, about, all over."""
+    return slice(None, None, -(-len(rows) // SAMPLE))
+
+
+def _loss(logs: np.ndarray, mass: np.ndarray | None, point: Point) -> float:
+    values = point.values()
+    z = values[:, : logs.shape[1]]
+    lost = divergence(torch.from_numpy(logs), torch.from_numpy(z))
+    return lost if mass is None else lost + WEIGHT * float(((values[:, -1] + log_sum(z) - mass) ** 2).mean())
+
+
+def described(data: bytes) -> dict[str, float | str]:
+    """What a body says of itself: how it is packed, and what was lost, in nats."""
+    form, loss = _head(data)
+    return {"packed": Zstd(OTHERS[form - 1]).name if form else "lattice", "loss": loss * UNIT}
+
+
+def _noted(loss: float) -> int:
+    return min(max(round(loss / UNIT), 0), (1 << 16) - 1)
+
+
+def _head(data: bytes) -> tuple[int, int]:
+    if len(data) < HEAD.size:
+        raise InputError("its body ends before it begins")
+    form, loss = HEAD.unpack_from(data)
+    if form > len(OTHERS):
+        raise InputError("its body has a form that there is not")
+    return form, loss

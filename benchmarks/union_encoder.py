@@ -47,6 +47,7 @@ HIDDEN, EPOCHS, RATE, DECAY = 1024, 40, 1e-3, 3e-4  # of the server
 ITERATIONS, SHRINK = 40, 3e-3  # of a linear head: L-BFGS, and the weight of its squared weights beside the mean loss
 RIDGE = 1e3
 METHODS = ("local", "mixture", "pool", "union", "ridge", "central")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def encoder() -> nn.Module:
@@ -57,7 +58,7 @@ def encoder() -> nn.Module:
     except ImportError as error:
         raise InputError(f"{error.name} is not installed; the first lines of this file say how to get it.") from None
     net: nn.Module = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=File.get_model_file_path())
-    return net.eval().to(memory_format=torch.channels_last)
+    return net.eval().to(DEVICE, memory_format=torch.channels_last)
 
 
 def features(images: np.ndarray, cache: Path, name: str) -> Tensor:
@@ -83,9 +84,11 @@ def features(images: np.ndarray, cache: Path, name: str) -> Tensor:
 def encoded(net: Any, images: np.ndarray) -> Tensor:
     """A batch's features [B, 1280]."""
     x = (torch.from_numpy(images).float() / 255 - MEAN[:, None, None]) / STD[:, None, None]
-    x = F.interpolate(x, (SIDE, SIDE), mode="bicubic", antialias=True).contiguous(memory_format=torch.channels_last)
-    with torch.autocast("cpu", torch.bfloat16):
-        seen: Tensor = net.extract_features(x).float().mean((2, 3))
+    x = F.interpolate(x.to(DEVICE), (SIDE, SIDE), mode="bicubic", antialias=True).contiguous(
+        memory_format=torch.channels_last
+    )
+    with torch.autocast(DEVICE.type, torch.bfloat16):
+        seen: Tensor = net.extract_features(x).float().mean((2, 3)).cpu()
     return seen
 
 
@@ -93,8 +96,8 @@ class Head:
     """A linear head, fitted by L-BFGS to labels."""
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> Head:
-        inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
-        weight = torch.zeros(x.shape[1] + 1, int(y.max()) + 1, requires_grad=True)
+        inputs, labels = torch.from_numpy(x).to(DEVICE), torch.from_numpy(y).to(DEVICE)
+        weight = torch.zeros(x.shape[1] + 1, int(y.max()) + 1, requires_grad=True, device=DEVICE)
         optimiser = torch.optim.LBFGS([weight], max_iter=ITERATIONS, history_size=10, line_search_fn="strong_wolfe")
 
         def loss() -> Tensor:
@@ -105,7 +108,7 @@ class Head:
             return found
 
         optimiser.step(loss)  # type: ignore[arg-type]
-        self.weight = weight.detach()
+        self.weight = weight.detach().cpu()
         return self
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
@@ -115,10 +118,11 @@ class Head:
 
 def taught(x: Tensor, targets: Tensor, asked: Tensor, seed: int) -> Tensor:
     """What a server says that learnt soft targets: one hidden layer, Adam with decoupled weight decay, one cycle."""
-    rng = numpy_generator(seed, "server")
+    rng, x, targets = numpy_generator(seed, "server"), x.to(DEVICE), targets.to(DEVICE)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "server", "init"))
         net = nn.Sequential(nn.Linear(x.shape[1], HIDDEN), nn.ReLU(), nn.Dropout(0.5), nn.Linear(HIDDEN, CLASSES))
+        net.to(DEVICE)
         optimiser = torch.optim.AdamW(net.parameters(), RATE, weight_decay=DECAY)
         steps = EPOCHS * -(-len(x) // 128)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps)
@@ -130,7 +134,7 @@ def taught(x: Tensor, targets: Tensor, asked: Tensor, seed: int) -> Tensor:
                 schedule.step()
     net.eval()
     with torch.no_grad():
-        found: Tensor = net(asked)
+        found: Tensor = net(asked.to(DEVICE)).cpu()
     return found
 
 
@@ -228,7 +232,7 @@ def main() -> None:
             print(scheme, seed, {name: round(value, 1) for name, value in found["server"].items()}, flush=True)
             if options.json:
                 results = {"summary": summary(cells), "cells": cells}
-                write(options.json, seed=min(options.seeds), settings=settings, results=results)
+                write(options.json, seed=min(options.seeds), settings=settings, results=results, device=DEVICE)
     shown = {(row["partition"], row["quantity"], row["method"]): row for row in summary(cells)}
     lines = [
         [scheme, quantity, *(text(shown.get((scheme, quantity, method))) for method in METHODS)]

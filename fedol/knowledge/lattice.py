@@ -45,9 +45,13 @@ class Lattice:
         """The smallest body that loses no more than this codec may."""
         point, loss = self._point(log_probs, log_mass)
         own = HEAD.pack(0, _noted(loss)) + point.pack()
-        no_more, some = max(min(loss, self._most), UNIT), _some(log_probs)
+        no_more, some = max(min(loss, self._most), UNIT), log_probs[_some(log_probs)]
         for form, other in enumerate(OTHERS, 1):
-            if _lost(other, log_probs[some]) <= 2 * no_more and (lost := _lost(other, log_probs)) <= no_more:
+            if _lost(other, some) > 2 * no_more:
+                continue
+            if len(Zstd(other).encode(some)) * len(log_probs) > 2 * len(own) * len(some) and loss <= self._most:
+                return own  # by far, and those that follow are larger still
+            if (lost := _lost(other, log_probs)) <= no_more:
                 beside = b"" if log_mass is None else masses.pack(log_mass)
                 body = HEAD.pack(form, _noted(lost)) + beside + Zstd(other).encode(log_probs)
                 return body if len(body) < len(own) or loss > self._most else own
@@ -77,15 +81,15 @@ class Lattice:
         """As coarse as may be; the step is sought on some of the rows."""
         logs = log_probs.double().numpy()
         mass = None if log_mass is None else log_mass.double().numpy()
-        step = STEP * (self._most / AT) ** 0.5
-        for part in (_some(logs), slice(None)):
+        step = coarsest = STEP * (self._most / AT) ** 0.5
+        for part, least in ((_some(logs), 0.85 * self._most), (slice(None), 0.0)):
+            asked = logs[part], None if mass is None else mass[part]
             for _ in range(TRIES):
-                asked = logs[part], None if mass is None else mass[part]
                 point = place(*asked, step)
                 loss = _loss(*asked, point)
-                if loss <= self._most:
+                if least <= loss <= self._most or (loss < least and step == coarsest):
                     break
-                step *= max(0.95 * (self._most / loss) ** 0.5, 0.3)
+                step = min(coarsest, step * min(max((0.93 * self._most / max(loss, UNIT)) ** 0.5, 0.3), 2.0))
         return point, loss
 
 

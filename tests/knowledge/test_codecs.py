@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedol.errors import InputError
 from fedol.knowledge import codecs
-from fedol.knowledge.codecs import grid
+from fedol.knowledge.plain import grid
 
 NAMES = ["float32", "float16", "q8c60", "q7c60", "q3c12", "q2c20", "top1", "top3", "top10", "top300"]
 # The largest error of a probability that each may make, from its step where it is coarsest and matters.

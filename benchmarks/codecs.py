@@ -27,7 +27,7 @@ from federations import PREDICTIONS, read
 from fedol.core.mixture import Mixture
 from fedol.core.voting import Ballots, baseline_count
 from fedol.knowledge import Knowledge, codecs
-from fedol.knowledge.codecs import Zstd
+from fedol.knowledge.plain import Zstd
 from fedol.methods.fedol_plus import gathered
 
 NAMES = [

@@ -176,7 +176,9 @@ class Models(Server):
     parameter_model: ModelName = setting(
         "cnn", "Everyone's model in methods that average weights (fedavg, fedprox).", MODELS, MODEL
     )
-    codec: str = setting(CODEC, "How uploads are packed: lattice20, or float32, float16, q7c60, top10, each also with +zstd.", MODELS)
+    codec: str = setting(
+        CODEC, "How uploads are packed: lattice20, or float32, float16, q7c60, top10, each also with +zstd.", MODELS
+    )
 
 
 @dataclass(frozen=True)

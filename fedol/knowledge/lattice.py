@@ -26,7 +26,7 @@ UNIT = 1e-5  # nats, of the loss that a body says, and as good as none
 FARTHEST = 1e4  # nats; the reader's bound on whatever a stranger writes
 STEP, AT = 0.6, 0.02  # the coarsest grid at a loss of 0.02 nats: beyond, the tails that a pool looks at suffer first
 SAMPLE = 1000  # rows on which a finer step is sought
-TRIES = 8
+TRIES = 6
 WEIGHT = 0.05  # of a log mass's squared error beside nats: ½ λ(1 − λ), the share λ of one client in ten
 
 
@@ -57,9 +57,7 @@ class Lattice:
                 return body if len(body) < len(own) or loss > self._most else own
         return own
 
-    def decode(
-        self, data: bytes, samples: int, classes: int, has_masses: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
+    def decode(self, data: bytes, samples: int, classes: int, has_masses: bool = False) -> tuple[Tensor, Tensor | None]:
         """Log-probabilities, whose rows need not be normalised, and log-masses where there are some."""
         form, _ = _head(data)
         rest, mass = data[HEAD.size :], None

@@ -18,7 +18,7 @@ from fedol.data import own
 from fedol.data.own import load_images
 from fedol.errors import InputError
 from fedol.federation.taskfolder import TaskFolder
-from fedol.knowledge.codecs import LOWEST
+from fedol.knowledge.plain import LOWEST
 from fedol.knowledge.container import Container
 from fedol.knowledge.header import Header
 from fedol.knowledge.task import TaskRef

@@ -37,6 +37,7 @@ from fedol.runs.evaluation import accuracy
 from fedol.training import fit
 
 CODECS = ("float32", "q7c60+zstd", "q2c20+zstd", "top10+zstd", "top1+zstd")
+CODECS += ("lattice5", "lattice20", "lattice80", "lattice320")  # the default, and what its rate changes
 WHICH = ("json", "known", "epsilons", "codecs")  # options that say which cells, not how one is measured
 
 

@@ -20,7 +20,7 @@ from fedol.methods import CEILING, LOCAL, Method
 from fedol.models import address, identity
 
 OWN = ("npz", "folder")  # datasets that are files of the user; so is every one that is a path
-# What a setting is that a cell does not name: its default, but for the codec, whose default was another when cells began.
+# What a setting is that a cell does not name: its default; of the codec, the default when cells began.
 OFF = {field.name: field.default for field in fields(RunConfig)} | {"codec": "q7c60+zstd"}
 FEDOL = RunConfig.method  # which every other method is compared with
 HOW = ("development", "augment", "optimiser", "schedule")  # clients and server train, and on what they are tested

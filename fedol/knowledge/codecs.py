@@ -6,8 +6,8 @@
     top10                     the 10 largest probabilities, and the mean of the others
     ...+zstd                  any of the last three, compressed
 
-``DEFAULT`` and ``SMALL`` were chosen by measurement: ``benchmarks/results/codecs.json``. Masses, where a client sends them,
-are part of a lattice; the other codecs have them first, two bytes a sample.
+``DEFAULT`` and ``SMALL`` were chosen by measurement: ``benchmarks/results/codecs.json``. Masses, where a client sends
+them, are part of a lattice; the other codecs have them first, two bytes a sample.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The codec that says how much may be lost, and sends the fewest bytes for it.
 
-A body is ``u8 form | u16 loss in 10^-5 nats``, and then a lattice's point (form 0: ``fedol.knowledge.point``) or, where that
-is smaller and loses no more, what one of ``OTHERS`` makes of the predictions, its masses first.
+A body is ``u8 form | u16 loss in 10^-5 nats``, and then a lattice's point (form 0: ``fedol.knowledge.point``) or, where
+that is smaller and loses no more, what one of ``OTHERS`` makes of the predictions, its masses first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from fedol.knowledge.point import Point
 from fedol.knowledge.transform import log_sum, place
 
 # From the smallest to the most exact. Part of the format: their positions are in files.
-OTHERS = (TopK(1), Quantised(2, 20), Quantised(3, 20), Quantised(4, 20), Quantised(5, 60), Quantised(7, 60))
+OTHERS: tuple[Plain, ...] = (
+    TopK(1),
+    Quantised(2, 20),
+    Quantised(3, 20),
+    Quantised(4, 20),
+    Quantised(5, 60),
+    Quantised(7, 60),
+)
 HEAD = struct.Struct("<BH")
 UNIT = 1e-5  # nats, of the loss that a body says, and as good as none
 FARTHEST = 1e4  # nats; the reader's bound on whatever a stranger writes

@@ -41,7 +41,7 @@ class Model(NamedTuple):
 
 
 def _sigma(i: int) -> Decimal:
-    return Decimal(("1", "1.1892", "1.4142", "1.6818")[i % 4]) * 2 ** (i // 4) / 16
+    return Decimal(("1", "1.1892", "1.4142", "1.6818")[i % 4]) * (1 << i // 4) / 16
 
 
 def sigma(i: int) -> float:

@@ -42,7 +42,7 @@ class Metric(NamedTuple):
 
     def under(self, basis: Floats) -> Floats:
         """B G B' of every row [N, r, r]."""
-        found = (basis * self.diag[:, None, :]) @ basis.T
+        found: Floats = (basis * self.diag[:, None, :]) @ basis.T
         for sign, vector in ((-1.0, self.minus), *((1.0, plus) for plus in self.plus)):
             side = vector @ basis.T
             found += sign * side[:, :, None] * side[:, None, :]
@@ -73,8 +73,7 @@ def place(log_probs: Floats, log_mass: Floats | None, step: float) -> Point:
 
 
 def _normalised(logits: Floats) -> Floats:
-    shifted = logits - logits.max(1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    return logits - log_sum(logits)[:, None]
 
 
 def _metric(log_probs: Floats, masses: bool) -> Metric:
@@ -119,8 +118,8 @@ def _search(z: Floats, axes: Floats, metric: Metric, price: Floats) -> Integers:
         some = metric.rows(part)
         inner = some.under(axes)
         inner[:, np.arange(r), np.arange(r)] = inner[:, np.arange(r), np.arange(r)] * (1 + 1e-9) + price
-        wanted = np.linalg.solve(inner, (some.times(z[part]) @ axes.T)[:, :, None])[:, :, 0]
-        q[part] = _nearest(wanted, np.linalg.cholesky(inner))
+        wanted: Floats = np.linalg.solve(inner, (some.times(z[part]) @ axes.T)[:, :, None])[:, :, 0]
+        q[part] = _nearest(wanted, np.asarray(np.linalg.cholesky(inner), np.float64))
     return q
 
 
@@ -158,4 +157,5 @@ def _balanced(mean: Floats, places: Floats, log_probs: Floats, log_mass: Floats 
 def log_sum(values: Floats) -> Floats:
     """log Σ e^x along the last axis."""
     top = values.max(-1, keepdims=True)
-    return np.log(np.exp(values - top).sum(-1)) + top[..., 0]
+    total: Floats = np.log(np.exp(values - top).sum(-1)) + top[..., 0]
+    return total

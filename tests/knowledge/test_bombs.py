@@ -18,9 +18,9 @@ from fedol.data import own
 from fedol.data.own import load_images
 from fedol.errors import InputError
 from fedol.federation.taskfolder import TaskFolder
-from fedol.knowledge.plain import LOWEST
 from fedol.knowledge.container import Container
 from fedol.knowledge.header import Header
+from fedol.knowledge.plain import LOWEST
 from fedol.knowledge.task import TaskRef
 
 IMAGES = np.arange(48, dtype=np.uint8).reshape(12, 1, 2, 2)

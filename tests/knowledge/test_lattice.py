@@ -18,7 +18,7 @@ from fedol.knowledge.point import GRAIN, Point
 from fedol.knowledge.rans import LARGEST
 
 CODEC = Lattice(20)
-# A whole body, made once: 12 samples of 3 classes with masses. All that read it must read the numbers whose hash this is.
+# A whole body, made once: 12 samples of 3 classes with masses, and the hash of the numbers that all must read there.
 STORED = bytes.fromhex("00ea020200deffb4ff6e0025fd04021912120cae3e08001521caeb83ef0d5e")
 READ = "7d1bc590fa371746aefdc865f569ecc326b65e886225234ec3c85d33b9d4a4d8"
 

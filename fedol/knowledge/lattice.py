@@ -39,7 +39,7 @@ WEIGHT = 0.05  # of a log mass's squared error beside nats: ½ λ(1 − λ), the
 
 @dataclass(frozen=True)
 class Lattice:
-    """``loss`` thousandths of a nat: the mean Kullback-Leibler divergence of what is read from what was meant, at most."""
+    """``loss`` thousandths of a nat: the most that the mean Kullback-Leibler divergence of predictions may be."""
 
     loss: int
 

@@ -1,9 +1,9 @@
 """Whole numbers to bytes under discrete Gaussians: interleaved rANS coders, alike on every machine.
 
-A column of numbers is coded under one of ``MODELS`` Gaussians, σ = 2^(i/4 − 4), whose frequencies add up to 2^16 (J. Duda,
-arXiv:1311.2540). Row i belongs to coder i mod L, so NumPy runs L coders at a time. Bytes are L states (u32), then 16-bit
-words in the order in which the reader needs them. Tables are made with ``decimal``, whose ``exp`` is rounded correctly by
-its specification: no machine's floats are in them.
+A column of numbers is coded under one of ``MODELS`` Gaussians, σ = 2^(i/4 − 4), whose frequencies add up to 2^16 (J.
+Duda, arXiv:1311.2540). Row i belongs to coder i mod L, so NumPy runs L coders at a time. Bytes are L states (u32), then
+16-bit words in the order in which the reader needs them. Tables are made with ``decimal``, whose ``exp`` is rounded
+correctly by its specification: no machine's floats are in them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Predictions as a point of a lattice: what a sender chooses, so that as little as possible is lost for its bits.
 
-1. A metric: the harm of an error e in a row's log-probabilities is e'Ge, G = softmax(log p / 2.5) + floor + the curvatures
+1. A metric: the harm of an error e in a row's log-probabilities is e'Ge, G = softmax(0.4 log p) + a floor + curvatures
    of the Kullback-Leibler divergence (3/2 · (diag p − pp')) and of the entropy, by which Algorithm 1 votes.
 2. Axes: the principal ones of the rows, scaled by the mean of diag G.
-3. Numbers: not the nearest ones. Of those around them a search keeps, row by row, what makes harm + price · q²/σ² small, which is what its bits are.
+3. Numbers: not the nearest ones. A search keeps, row by row, those that make harm + price · bits small.
 4. The mean: such that every class keeps its mean probability, by which Algorithm 1 divides (C²), and masses theirs.
 
 A reader needs none of this (``fedol.knowledge.point``), so it may improve. Its constants were set on the predictions of
@@ -12,9 +12,10 @@ A reader needs none of this (``fedol.knowledge.point``), so it may improve. Its 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from fedol.knowledge import rans
 from fedol.knowledge.point import EXPONENTS, GRAIN, MOST_AXES, Floats, Point, basis
@@ -40,9 +41,9 @@ class Metric(NamedTuple):
         """Some rows' metric."""
         return Metric(self.diag[part], self.minus[part], [each[part] for each in self.plus])
 
-    def under(self, basis: Floats) -> Floats:
+    def under(self, basis: Floats) -> npt.NDArray[Any]:
         """B G B' of every row [N, r, r]."""
-        found: Floats = (basis * self.diag[:, None, :]) @ basis.T
+        found = (basis * self.diag[:, None, :]) @ basis.T
         for sign, vector in ((-1.0, self.minus), *((1.0, plus) for plus in self.plus)):
             side = vector @ basis.T
             found += sign * side[:, :, None] * side[:, None, :]
@@ -90,7 +91,7 @@ def _metric(log_probs: Floats, masses: bool) -> Metric:
 
 
 def _axes(z: Floats, metric: Metric, step: float) -> tuple[Integers, Integers, Floats]:
-    """The exponents and whole numbers of the basis, as fine as coefficients on it are large, and how large these are."""
+    """Exponents and whole numbers of the basis, as fine as coefficients on it are large, and how large these are."""
     weight = np.sqrt((metric.diag + sum(plus**2 for plus in metric.plus[1:])).mean(0))
     x = z * weight
     variance, axes = np.linalg.eigh(x.T @ x / len(x))
@@ -118,12 +119,12 @@ def _search(z: Floats, axes: Floats, metric: Metric, price: Floats) -> Integers:
         some = metric.rows(part)
         inner = some.under(axes)
         inner[:, np.arange(r), np.arange(r)] = inner[:, np.arange(r), np.arange(r)] * (1 + 1e-9) + price
-        wanted: Floats = np.linalg.solve(inner, (some.times(z[part]) @ axes.T)[:, :, None])[:, :, 0]
-        q[part] = _nearest(wanted, np.asarray(np.linalg.cholesky(inner), np.float64))
+        wanted = np.linalg.solve(inner, (some.times(z[part]) @ axes.T)[:, :, None])[:, :, 0]
+        q[part] = _nearest(wanted, np.linalg.cholesky(inner))
     return q
 
 
-def _nearest(wanted: Floats, factor: Floats) -> Floats:
+def _nearest(wanted: npt.NDArray[Any], factor: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Whole numbers near those wanted [n, r], where the distance is |L'(q − wanted)|²."""
     n, r = wanted.shape
     off, cost = np.zeros((n, 1, r)), np.zeros((n, 1))  # wanted − q and what it costs, for each of a row's candidates

@@ -1,19 +1,26 @@
-"""Every codec on real predictions: bytes per client, and what it costs the server's two kinds of target.
+"""Every codec on real predictions: bytes per client, and what it costs the targets that a server learns from.
 
-    python benchmarks/codecs.py --json benchmarks/results/codecs.json
+    python benchmarks/codecs.py --made FOLDER --data-dir DATA --json benchmarks/results/codecs.json
+    python benchmarks/codecs.py --servers 5 --made FOLDER --json benchmarks/results/codecs-servers.json
 
-Ten clients' predictions on 5,000 CIFAR-100 images (100 classes) in each of four federations. A loss is the accuracy
-with float32 minus the accuracy with the codec, in points; printed is the worst of all federations, and for Algorithm 1
-the worst of the ten values of rho that the paper's iterations go through. "changed" is the worst share of labels
-that differ at all: a codec can be lucky in its loss, but not in this. "log mean" is the mean of log-probabilities
-(FedDF) and "pool" that of `fedol.core.pooling`: not FedOL's, but what other methods learn from, and what clipping
-hurts. The "plain" rows are log-probabilities on a companded grid without the runner-up's exact gap: what
-`fedol.knowledge.codecs` improves on.
+"Stored": ten clients' predictions on 5,000 CIFAR-100 images (100 classes) in each of four federations. The lattice's
+constants were set on these. "Made": federations trained here on a CPU, with small nets, forests and made-up predictions
+of 1,000 classes, that no constant was set on; ``--made`` says where they are kept. CIFAR-100's need ``--data-dir``.
+
+A loss is the accuracy with float32 minus the accuracy with the codec, in points: the mean over federations and the worst;
+for Algorithm 1 over ten values of rho. "changed" is the worst share of labels that differ at all: a codec can be lucky in
+its loss, but not in this. "nats" is the mean KL divergence of a file. "log mean" is the mean of log-probabilities
+(FedDF), "pool" that of `fedol.core.pooling`, "union" that of `fedol.core.union`, with masses where clients send them and
+else with guessed ones. "chosen without" leaves each stored federation out, takes the smallest lattice that keeps the mean
+loss of all targets of the others under 0.1 points, and scores it on the one left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -23,19 +30,107 @@ import numpy as np
 import torch
 from _record import script, table, write
 from federations import PREDICTIONS, read
+from sklearn.ensemble import RandomForestClassifier
 
+import fedol
+from fedol.config import RunConfig
 from fedol.core.mixture import Mixture
+from fedol.core.union import Union, guessed_mass
 from fedol.core.voting import Ballots, baseline_count
+from fedol.data import load
+from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge, codecs
+from fedol.knowledge.lattice import divergence
 from fedol.knowledge.plain import Zstd
 from fedol.methods.fedol_plus import gathered
+from fedol.runs.evaluation import accuracy as scored
 
+LATTICES = [f"lattice{loss}" for loss in (2, 5, 10, 20, 40, 80, 160)]
 NAMES = [
-    *("float32", "float32+zstd", "float16", "float16+zstd", "q8c60+zstd", "q7c60", "q7c60+zstd", "q6c60+zstd"),
-    *("q5c60+zstd", "q4c60+zstd", "q4c20+zstd", "q3c20+zstd", "q3c12+zstd", "q2c20+zstd"),
-    *("top20+zstd", "top10", "top10+zstd", "top5+zstd"),
+    *("float32", "float16+zstd", "q8c60+zstd", "q7c60+zstd", "q6c60+zstd", "q5c60+zstd", "q4c60+zstd", "q4c20+zstd"),
+    *("q3c20+zstd", "q3c12+zstd", "q2c20+zstd", "top20+zstd", "top10+zstd", "top5+zstd", *LATTICES),
 ]
 RHOS = [Fraction(iteration + 1, 20) for iteration in range(1, 11)]
+GOAL = 0.1  # points of mean loss
+
+# What is trained here: settings of ``fedol run``.
+_SHORT = {"device": "cpu", "codec": "float32", "iterations": 1}
+_FASHION = {**_SHORT, "dataset": "fashion-mnist", "public": 5000, "epochs": 3, "server_epochs": 1}
+_FASHION |= {"client_models": ("cnn",), "server_model": "cnn", "width": 8}
+_CIFAR = {**_FASHION, "dataset": "cifar100", "width": 16, "partition": "dirichlet:0.3"}
+MADE: dict[str, dict[str, Any]] = {
+    "union-digits": {**_SHORT, "method": "union"},
+    "union-fashion": {**_FASHION, "method": "union", "clients": 3, "partition": "dirichlet:0.3"},
+    "fashion10": {**_FASHION, "partition": "dirichlet:0.1"},
+    "union-cifar": {**_CIFAR, "method": "union", "clients": 4, "epochs": 8},
+    "cutmix-cifar": {**_CIFAR, "epochs": 6, "augment": True, "client_patch": "cutmix"},
+}
+QUICK = {"device": "cpu", "codec": "float32", "iterations": 1, "server_epochs": 1}
+SERVERS = ("float32", "q7c60+zstd", "q2c20+zstd", "lattice5", "lattice10", "lattice20", "lattice40", "lattice80")
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Its clients' knowledge, and the labels that only scoring sees."""
+
+    name: str
+    clients: list[Knowledge]
+    truth: torch.Tensor
+    stored: bool = False
+
+
+def stored(folder: Path) -> Iterator[Federation]:
+    """Those that the lattice's constants were set on."""
+    for name, logits, truth in read(folder):
+        yield Federation(name, [Knowledge.from_logits(each) for each in logits], truth, True)
+
+
+def trained(name: str, settings: dict[str, Any], folder: Path) -> tuple[Federation, Scenario]:
+    """One of ``fedol run``; a folder that is there already is only read."""
+    out = folder / name
+    if not (out / "summary.json").exists():
+        fedol.run(**settings, out=out)
+    config = RunConfig(**settings)
+    here = Scenario(config, load(config.dataset, config.data_dir))
+    files = sorted(out.glob("clients/[0-9]*.fedol"))
+    truth = torch.from_numpy(np.asarray(here.data.public_labels)).long()
+    return Federation(name, [Knowledge.read(file)[0] for file in files], truth), here
+
+
+def made(folder: Path, data_dir: str | None) -> Iterator[Federation]:
+    """Those that nothing was set on."""
+    for name, settings in MADE.items():
+        if settings.get("dataset") != "cifar100" or data_dir:
+            where = {"data_dir": data_dir} if settings.get("dataset") == "cifar100" else {}
+            yield trained(name, {**settings, **where}, folder)[0]
+    yield forests()
+    yield many_classes()
+
+
+def forests() -> Federation:
+    """Five forests of 100 trees on digits, each on 200 images of six classes: zeros, and few distinct values."""
+    digits, rng = load("digits"), np.random.default_rng(0)
+    x, y = digits.train.x.reshape(len(digits.train.y), -1), digits.train.y
+    clients = []
+    for _ in range(5):
+        own = rng.choice(np.flatnonzero(np.isin(y[400:], rng.choice(10, 6, replace=False))) + 400, 200)
+        probs = np.zeros((400, 10))
+        forest = RandomForestClassifier(100, random_state=0).fit(x[own], y[own])
+        probs[:, forest.classes_] = forest.predict_proba(x[:400])
+        clients.append(Knowledge.from_probabilities(probs))
+    return Federation("forests on digits", clients, torch.from_numpy(y[:400]).long())
+
+
+def many_classes() -> Federation:
+    """Five made-up nets of 1,000 classes: 64 features of which each sees its own noise."""
+    generator = torch.Generator().manual_seed(0)
+    centres, truth = torch.randn(1000, 64, generator=generator), torch.randint(1000, (1000,), generator=generator)
+    clients = []
+    for _ in range(5):
+        seen = centres[truth] + 2.0 * torch.randn(1000, 64, generator=generator)
+        noise = 0.5 * torch.randn(1000, 64, generator=generator)
+        clients.append(Knowledge.from_logits(0.25 * seen @ (centres + noise).T))
+    return Federation("1,000 classes", clients, truth)
 
 
 @dataclass(frozen=True)
@@ -62,17 +157,23 @@ class Plain:
         return -self.clip * (codes / (2**self.bits - 1)) ** self.root
 
 
-def labels(clients: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What the server would learn from these log-probabilities: a label per public image, -1 where none."""
-    ballots, mixture = Ballots(), Mixture()
-    for log_probs in clients:
-        ballots.add(log_probs.softmax(1))
-        mixture.add(log_probs.softmax(1))
-    found = {"mixture": mixture.mean().argmax(1), "log mean": torch.stack(clients).mean(0).argmax(1)}
-    found["pool"] = gathered(Knowledge.from_logits(log_probs) for log_probs in clients).pooled().soft.argmax(1)
+def labels(clients: list[Knowledge]) -> dict[str, torch.Tensor]:
+    """What the server would learn of these: a label per public image, -1 where none."""
+    ballots, mixture, union = Ballots(), Mixture(), Union()
+    for client in clients:
+        ballots.add(client.probabilities())
+        mixture.add(client.probabilities())
+        mass = client.log_mass
+        union.add(client.log_probs + (guessed_mass(client.probabilities(), 1.0) if mass is None else mass)[:, None])
+    found = {"mixture": mixture.mean().argmax(1), "union": union.posterior().argmax(1)}
+    found["log mean"] = torch.stack([client.log_probs for client in clients]).mean(0).argmax(1)
+    found["pool"] = gathered(clients).pooled().soft.argmax(1)
     for rho in RHOS:
-        found[f"Algorithm 1, rho {float(rho):g}"] = ballots.elect(baseline_count(rho, len(clients[0]))).labels
+        found[f"Algorithm 1, rho {float(rho):g}"] = ballots.elect(baseline_count(rho, len(mixture.mean()))).labels
     return found
+
+
+KINDS = {"mixture": "mixture", "algorithm_1": "Algorithm 1", "log_mean": "log mean", "pool": "pool", "union": "union"}
 
 
 def accuracy(found: torch.Tensor, truth: torch.Tensor) -> float:
@@ -80,84 +181,159 @@ def accuracy(found: torch.Tensor, truth: torch.Tensor) -> float:
     return 100 * (found == truth)[found >= 0].double().mean().item()
 
 
-def measure(codec: codecs.Codec, federations: dict[str, Any]) -> dict[str, Any]:
-    """Sizes of all files of one codec, and per federation and target the accuracy, its loss and the labels changed."""
-    sizes, targets = [], []
-    for name, (clients, truth, reference) in federations.items():
-        decoded = []
-        for log_probs in clients:
-            data = codec.encode(log_probs)
-            sizes.append(len(data))
-            decoded.append(torch.log_softmax(codec.decode(data, *log_probs.shape), 1))
-        for target, found in labels(decoded).items():
-            before = reference[target]
-            targets.append(
-                {
-                    "federation": name,
-                    "target": target,
-                    "accuracy": accuracy(found, truth),
-                    "loss": accuracy(before, truth) - accuracy(found, truth),
-                    "changed": 100 * (found != before).double().mean().item(),
-                }
-            )
-    kinds = {"mixture": "mixture", "algorithm_1": "Algorithm 1", "log_mean": "log mean", "pool": "pool"}
-    worst = {
-        kind: {what: max(t[what] for t in targets if t["target"].startswith(prefix)) for what in ("loss", "changed")}
-        for kind, prefix in kinds.items()
+def measure(codec: Any, federation: Federation, reference: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """Sizes, times and nats of the files of one codec, and of every target the loss and the labels changed."""
+    sizes, nats, seconds, decoded = [], [], [], []
+    for client in federation.clients:
+        shape = client.log_probs.shape
+        started = time.process_time()
+        data = codecs.pack(codec, client.log_probs, client.log_mass)
+        packed = time.process_time()
+        logits, mass = codecs.unpack(codec, data, *shape, has_masses=client.log_mass is not None)
+        seconds.append((packed - started, time.process_time() - packed))
+        read = Knowledge.from_logits(logits)
+        decoded.append(read if mass is None else read.with_mass(mass))
+        sizes.append(len(data))
+        nats.append(divergence(client.log_probs, logits))
+    found, truth = labels(decoded), federation.truth
+    targets = {
+        name: {
+            "accuracy": accuracy(before, truth),
+            "loss": accuracy(before, truth) - accuracy(found[name], truth),
+            "changed": 100 * (found[name] != before).double().mean().item(),
+        }
+        for name, before in reference.items()
     }
     return {
         "codec": codec.name,
-        "bytes_mean": float(np.mean(sizes)),
-        "bytes_largest": max(sizes),
-        "worst": worst,
+        "federation": federation.name,
+        "stored": federation.stored,
+        "bytes": sizes,
+        "nats": nats,
+        "encode_seconds": max(s for s, _ in seconds),
+        "decode_seconds": max(s for _, s in seconds),
         "targets": targets,
     }
 
 
+def summed_up(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """One codec over several federations."""
+    sizes = [size for r in results for size in r["bytes"]]
+    found: dict[str, Any] = {"bytes_mean": float(np.mean(sizes)), "bytes_largest": max(sizes)}
+    found["nats"] = float(np.mean([n for r in results for n in r["nats"]]))
+    for kind, prefix in KINDS.items():
+        of = [t for r in results for name, t in r["targets"].items() if name.startswith(prefix)]
+        found[kind] = {"mean": float(np.mean([t["loss"] for t in of])), "worst": max(t["loss"] for t in of)}
+        found[kind]["changed"] = max(t["changed"] for t in of)
+    found["mean_loss"] = float(np.mean([found[kind]["mean"] for kind in KINDS]))
+    return found
+
+
+def chosen_without(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each stored federation under the lattice that the others would choose."""
+    names, found = sorted({r["federation"] for r in results if r["stored"]}), []
+    for left_out in names:
+        others = [r for r in results if r["stored"] and r["federation"] != left_out]
+        fits = [n for n in LATTICES if summed_up([r for r in others if r["codec"] == n])["mean_loss"] < GOAL]
+        (own,) = [r for r in results if r["federation"] == left_out and r["codec"] == fits[-1]]
+        found.append({"left_out": left_out, "codec": fits[-1], **summed_up([own])})
+    return found
+
+
+def show(title: str, summaries: dict[str, dict[str, Any]]) -> None:
+    """One set of federations as a table."""
+    print(f"\n{title}; points and percent.\n")
+    rows = []
+    for name, found in summaries.items():
+        mark = {codecs.DEFAULT: " (default)", codecs.SMALL: " (small)"}.get(name, "")
+        losses = [f"{found[kind]['mean']:.2f} / {found[kind]['worst']:.2f}" for kind in KINDS]
+        changed = f"{max(found[kind]['changed'] for kind in KINDS):.1f}"
+        sizes = [f"{found['bytes_mean']:,.0f}", f"{found['bytes_largest']:,}"]
+        rows.append([name + mark, *sizes, f"{found['nats']:.4f}", *losses, changed])
+    table(
+        ["codec", "mean bytes", "largest", "nats", *(f"{name}: mean / worst" for name in KINDS.values()), "chg"], rows
+    )
+
+
+def servers(seeds: int, folder: Path) -> list[dict[str, Any]]:
+    """Servers trained on what codecs make of the quick job's clients: three methods, a net each."""
+    results = []
+    for seed in range(seeds):
+        settings = {**QUICK, "seed": seed, "method": "union"}
+        federation, here = trained(f"servers-{seed}", settings, folder)
+        test, config = here.data.test, RunConfig(**settings)
+        for codec in SERVERS:
+            packed = [client.encode(codec) for client in federation.clients]
+            heard = [Knowledge.decode(data)[0] for data in packed]
+            for method in ("fedol", "pooled", "union"):
+                plain = heard if method == "union" else [client.without_mass() for client in heard]
+                server = fedol.distill(plain, here.public, model=config.server_model, method=method, iterations=4, epochs=20,
+                                       width=config.width, seed=seed, batch_size=config.batch_size, device="cpu")  # fmt: skip
+                score = 100 * scored(server.predict_log_proba(test.samples), test.y)
+                size = float(np.mean([len(data) for data in packed]))
+                results.append({"seed": seed, "codec": codec, "method": method, "accuracy": score, "bytes": size})
+        print(json.dumps(results[-1]), flush=True)
+    return results
+
+
+def show_servers(results: list[dict[str, Any]]) -> None:
+    """Mean and standard deviation over seeds, and the loss, seed by seed, against float32."""
+    rows = []
+    for codec in SERVERS:
+        cells = [f"{np.mean([r['bytes'] for r in results if r['codec'] == codec]):,.0f}"]
+        for method in ("fedol", "pooled", "union"):
+            own, exact = (
+                np.array([r["accuracy"] for r in results if (r["codec"], r["method"]) == (name, method)])
+                for name in (codec, "float32")
+            )
+            cells.append(f"{own.mean():.1f} ({(exact - own).mean():+.2f} ± {(exact - own).std(ddof=1):.2f})")
+        rows.append([codec, *cells])
+    table(["codec", "file", *(f"{m}: accuracy (loss)" for m in ("fedol", "pooled", "union"))], rows)
+
+
 def main() -> None:
-    """Run all codecs, print the table, write the record."""
+    """Run all codecs, print the tables, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--predictions", type=Path, default=PREDICTIONS)
+    parser.add_argument("--made", type=Path, help="where federations that are trained here are kept")
+    parser.add_argument("--data-dir", help="CIFAR-100, for two of these")
+    parser.add_argument("--servers", type=int, default=0, help="train servers on digits instead, with so many seeds")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    federations = {}
-    for name, logits, truth in read(options.predictions):
-        clients = list(torch.log_softmax(logits, 2))
-        federations[name] = (clients, truth, labels(clients))
-    plain: list[codecs.Codec] = [Zstd(Plain(bits, root)) for bits, root in ((8, 2), (7, 3), (7, 2), (6, 3))]
-    results = [measure(codec, federations) for codec in [*map(codecs.find, NAMES), *plain]]
-    rows = [
-        [
-            found["codec"] + {codecs.DEFAULT: " (default)", codecs.SMALL: " (small)"}.get(found["codec"], ""),
-            f"{found['bytes_mean']:,.0f}",
-            f"{found['bytes_largest']:,}",
-            *(
-                f"{found['worst'][kind][what]:.2f}"
-                for kind in ("mixture", "algorithm_1", "log_mean", "pool")
-                for what in ("loss", "changed")
-            ),
-        ]
-        for found in results
-    ]
-    print(f"{len(federations)} federations of 10 clients; points and percent, each the worst case.\n")
-    table(
-        [
-            "codec",
-            "mean bytes",
-            "largest",
-            "mixture loss",
-            "changed %",
-            "Alg. 1 loss",
-            "changed %",
-            "log mean",
-            "chg %",
-            "pool",
-            "chg %",
-        ],
-        rows,
-    )
+    if options.servers:
+        trials = servers(options.servers, options.made)
+        show_servers(trials)
+        if options.json:
+            write(options.json, seed=0, settings={"seeds": options.servers}, results=trials)
+        return
+    federations = [*stored(options.predictions), *(made(options.made, options.data_dir) if options.made else ())]
+    plain = [Zstd(Plain(bits, root)) for bits, root in ((8, 2), (7, 2))]
+    candidates = [*map(codecs.find, NAMES), *plain]
+    results = []
+    for federation in federations:
+        reference = labels(federation.clients)
+        results += [measure(codec, federation, reference) for codec in candidates]
+        print(f"{federation.name} done", flush=True)
+    sets = {"stored": [f.name for f in federations if f.stored]}
+    sets |= {"made": [f.name for f in federations if not f.stored]} if options.made else {}
+    summaries = {
+        title: {
+            c.name: summed_up([r for r in results if r["codec"] == c.name and r["federation"] in names])
+            for c in candidates
+        }
+        for title, names in sets.items()
+    }
+    for title, found in summaries.items():
+        show(f"{title}: {', '.join(sets[title])}", found)
+    without = chosen_without(results)
+    for one in without:
+        print(
+            f"\nwithout {one['left_out']}: {one['codec']}, {one['bytes_largest']:,} bytes, loss {one['mean_loss']:.2f}"
+        )
     if options.json:
-        write(options.json, seed=0, settings={"federations": list(federations), "zstd_level": 19}, results=results)
+        settings = {"sets": sets, "zstd_level": 19}
+        write(options.json, seed=0, settings=settings,
+              results={"summaries": summaries, "chosen_without": without, "files": results})  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Log-probabilities of C classes, centred, lie near a space of few dimensions r: a net's last layer is one. A file holds
 that space and, for each sample, its place there on a grid; ``fedol.knowledge.transform`` chooses both. Little-endian:
 
-    u16 r | i16 mean[W] in 1/256 nat | u8 exponent[r] | u8 model of B[r] | u8 model of q[r] | B's rows, q's columns, rANS
+    u16 r | i16 mean[W] in 1/256 nat | u8 exponent[r] | u8 model of B[r] | u8 model of q[r] | B's rows, q's columns
 
 B[j, c] = b[j, c] / 2^exponent[j] with whole b. W is C and, where the client sends masses, one more: the last column is
 then u = mean_c log r_kc, which is linear in a net's outputs as the others are, and log m_k = u + log Σ_c e^(z_c). Every

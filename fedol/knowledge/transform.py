@@ -43,11 +43,11 @@ class Metric(NamedTuple):
 
     def under(self, basis: Floats) -> npt.NDArray[Any]:
         """B G B' of every row [N, r, r]."""
-        found = (basis * self.diag[:, None, :]) @ basis.T
+        found: npt.NDArray[Any] = (basis * self.diag[:, None, :]) @ basis.T
         for sign, vector in ((-1.0, self.minus), *((1.0, plus) for plus in self.plus)):
-            side = vector @ basis.T
+            side: npt.NDArray[Any] = vector @ basis.T
             found += sign * side[:, :, None] * side[:, None, :]
-        return found
+        return np.asarray(found)
 
     def times(self, x: Floats) -> Floats:
         """G x of every row [N, W]."""

@@ -7,12 +7,12 @@
 constants were set on these. "Made": federations trained here on a CPU, with small nets, forests and made-up predictions
 of 1,000 classes, that no constant was set on; ``--made`` says where they are kept. CIFAR-100's need ``--data-dir``.
 
-A loss is the accuracy with float32 minus the accuracy with the codec, in points: the mean over federations and the worst;
-for Algorithm 1 over ten values of rho. "changed" is the worst share of labels that differ at all: a codec can be lucky in
-its loss, but not in this. "nats" is the mean KL divergence of a file. "log mean" is the mean of log-probabilities
-(FedDF), "pool" that of `fedol.core.pooling`, "union" that of `fedol.core.union`, with masses where clients send them and
-else with guessed ones. "chosen without" leaves each stored federation out, takes the smallest lattice that keeps the mean
-loss of all targets of the others under 0.1 points, and scores it on the one left out.
+A loss is the accuracy with float32 minus the accuracy with the codec, in points: the mean over federations and the
+worst; for Algorithm 1 over ten values of rho. "changed" is the worst share of labels that differ at all: a codec can be
+lucky in its loss, but not in this. "nats" is the mean KL divergence of a file. "log mean" is the mean of
+log-probabilities (FedDF), "pool" that of `fedol.core.pooling`, "union" that of `fedol.core.union`, with masses where clients send them
+and else with guessed ones. "chosen without" leaves each stored federation out, takes the smallest lattice that keeps
+the mean loss of all targets of the others under 0.1 points, and scores it on the one left out.
 """
 
 from __future__ import annotations
@@ -267,8 +267,9 @@ def servers(seeds: int, folder: Path) -> list[dict[str, Any]]:
             heard = [Knowledge.decode(data)[0] for data in packed]
             for method in ("fedol", "pooled", "union"):
                 plain = heard if method == "union" else [client.without_mass() for client in heard]
-                server = fedol.distill(plain, here.public, model=config.server_model, method=method, iterations=4, epochs=20,
-                                       width=config.width, seed=seed, batch_size=config.batch_size, device="cpu")  # fmt: skip
+                how: dict[str, Any] = {"method": method, "iterations": 4, "epochs": 20, "seed": seed, "device": "cpu"}
+                how |= {"model": config.server_model, "width": config.width, "batch_size": config.batch_size}
+                server = fedol.distill(plain, here.public, **how)
                 score = 100 * scored(server.predict_log_proba(test.samples), test.y)
                 size = float(np.mean([len(data) for data in packed]))
                 results.append({"seed": seed, "codec": codec, "method": method, "accuracy": score, "bytes": size})

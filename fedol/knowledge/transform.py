@@ -49,7 +49,7 @@ class Metric(NamedTuple):
             found += sign * side[:, :, None] * side[:, None, :]
         return np.asarray(found)
 
-    def times(self, x: Floats) -> Floats:
+    def times(self, x: Floats) -> npt.NDArray[Any]:
         """G x of every row [N, W]."""
         found = self.diag * x - (self.minus * x).sum(1, keepdims=True) * self.minus
         for plus in self.plus:

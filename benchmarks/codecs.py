@@ -10,9 +10,9 @@ of 1,000 classes, that no constant was set on; ``--made`` says where they are ke
 A loss is the accuracy with float32 minus the accuracy with the codec, in points: the mean over federations and the
 worst; for Algorithm 1 over ten values of rho. "changed" is the worst share of labels that differ at all: a codec can be
 lucky in its loss, but not in this. "nats" is the mean KL divergence of a file. "log mean" is the mean of
-log-probabilities (FedDF), "pool" that of `fedol.core.pooling`, "union" that of `fedol.core.union`, with masses where clients send them
-and else with guessed ones. "chosen without" leaves each stored federation out, takes the smallest lattice that keeps
-the mean loss of all targets of the others under 0.1 points, and scores it on the one left out.
+log-probabilities (FedDF), "pool" that of `fedol.core.pooling`, "union" that of `fedol.core.union`, with masses where
+clients send them and else with guessed ones. "chosen without" leaves each stored federation out, takes the smallest
+lattice that keeps the mean loss of all targets of the others under 0.1 points, and scores it on the one left out.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import torch
 
 from fedol.core.voting import shannon
 from fedol.errors import InputError
-from fedol.knowledge import Knowledge
-from fedol.knowledge.container import read_bounded
+from fedol.knowledge import Knowledge, codecs
+from fedol.knowledge.container import Container, read_bounded
 from fedol.knowledge.task import Task
 
 BINS = 10
@@ -45,6 +45,7 @@ def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
         "bytes": len(data),
         "float32_bytes": 4 * header.samples * header.classes,
         "codec": header.codec,
+        "rate": codecs.notes(codecs.find(header.codec), Container.unpack(data).body) or None,
         "client": header.client,
         "task": header.task.id,
         "signed": bool(header.signature),

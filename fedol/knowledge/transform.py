@@ -51,7 +51,7 @@ class Metric(NamedTuple):
 
     def times(self, x: Floats) -> npt.NDArray[Any]:
         """G x of every row [N, W]."""
-        found = self.diag * x - (self.minus * x).sum(1, keepdims=True) * self.minus
+        found: npt.NDArray[Any] = self.diag * x - (self.minus * x).sum(1, keepdims=True) * self.minus
         for plus in self.plus:
             found += (plus * x).sum(1, keepdims=True) * plus
         return found

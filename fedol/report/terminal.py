@@ -217,6 +217,10 @@ def inspection_view(found: dict[str, Any]) -> Group:
     facts.add_row("client", plain(found["client"]))
     smaller = found["float32_bytes"] / found["bytes"]
     facts.add_row("size", plain(f"{size(found['bytes'])} ({found['codec']}; {smaller:.1f} times smaller than float32)"))
+    if rate := found["rate"]:
+        bits = 8 * found["bytes"] / found["samples"]
+        lost = f"{rate['loss']:.4f} nats a sample for {bits:,.0f} bits, says its sender ({rate['packed']})"
+        facts.add_row("lost", plain(lost))
     facts.add_row("predictions", f"{found['samples']:,} samples, {found['classes']} classes")
     masses = found["ratios"]
     facts.add_row("masses", f"yes, from {count(masses['folds'], 'fold')}" if masses else "no")

@@ -81,6 +81,15 @@ def test_inspect(command: Command, task: Task) -> None:
     assert code == 0 and "What it reveals" in out and "not checked" in out
 
 
+def test_inspect_says_what_the_rate_cost(command: Command, task: Task) -> None:
+    probs = np.random.default_rng(0).dirichlet([1, 1], 12)
+    Knowledge.from_probabilities(probs, task, "alice").save("a.fedol", "lattice20")
+    _, out, _ = command("inspect", "a.fedol", "--json")
+    rate = json.loads(out)["rate"]
+    assert rate["packed"] == "lattice" and 0 < rate["loss"] <= 0.02
+    assert f"{rate['loss']:.4f} nats a sample" in command("inspect", "a.fedol")[1]
+
+
 def test_inspect_says_that_it_does_not_fit(command: Command, task: Task) -> None:
     other = dataclasses.replace(task, name="other")
     Knowledge.from_probabilities(np.full((12, 2), 0.5), other, "alice").save("a.fedol")

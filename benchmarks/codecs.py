@@ -1,6 +1,8 @@
 """Every codec on real predictions: bytes per client, and what it costs the targets that a server learns from.
 
-    python benchmarks/codecs.py --made FOLDER --data-dir DATA --json benchmarks/results/codecs.json
+    python benchmarks/codecs.py --json benchmarks/results/codecs.json
+    python benchmarks/codecs.py --made FOLDER --data-dir DATA --codecs q7c60+zstd q4c20+zstd q2c20+zstd \\
+        lattice5 lattice10 lattice20 lattice40 lattice80 --json benchmarks/results/codecs-rate.json
     python benchmarks/codecs.py --servers 5 --made FOLDER --json benchmarks/results/codecs-servers.json
 
 "Stored": ten clients' predictions on 5,000 CIFAR-100 images (100 classes) in each of four federations. The lattice's
@@ -45,7 +47,7 @@ from fedol.knowledge.plain import Zstd
 from fedol.methods.fedol_plus import gathered
 from fedol.runs.evaluation import accuracy as scored
 
-LATTICES = [f"lattice{loss}" for loss in (2, 5, 10, 20, 40, 80, 160)]
+LATTICES = [f"lattice{loss}" for loss in (5, 10, 20, 40, 80)]
 NAMES = [
     *("float32", "float16+zstd", "q8c60+zstd", "q7c60+zstd", "q6c60+zstd", "q5c60+zstd", "q4c60+zstd", "q4c20+zstd"),
     *("q3c20+zstd", "q3c12+zstd", "q2c20+zstd", "top20+zstd", "top10+zstd", "top5+zstd", *LATTICES),
@@ -296,6 +298,7 @@ def main() -> None:
     """Run all codecs, print the tables, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--predictions", type=Path, default=PREDICTIONS)
+    parser.add_argument("--codecs", nargs="+", help="these alone")
     parser.add_argument("--made", type=Path, help="where federations that are trained here are kept")
     parser.add_argument("--data-dir", help="CIFAR-100, for two of these")
     parser.add_argument("--servers", type=int, default=0, help="train servers on digits instead, with so many seeds")
@@ -308,8 +311,8 @@ def main() -> None:
             write(options.json, seed=0, settings={"seeds": options.servers}, results=trials)
         return
     federations = [*stored(options.predictions), *(made(options.made, options.data_dir) if options.made else ())]
-    plain = [Zstd(Plain(bits, root)) for bits, root in ((8, 2), (7, 2))]
-    candidates = [*map(codecs.find, NAMES), *plain]
+    plain = [] if options.codecs else [Zstd(Plain(bits, root)) for bits, root in ((8, 2), (7, 3), (7, 2), (6, 3))]
+    candidates = [*map(codecs.find, options.codecs or NAMES), *plain]
     results = []
     for federation in federations:
         reference = labels(federation.clients)

@@ -35,9 +35,10 @@ def make_files(inbox: Path, clients: int, samples: int, classes: int, codec: str
     import torch
     import zstandard
 
-    from fedol.knowledge.codecs import Zstd, find
+    from fedol.knowledge.codecs import find
     from fedol.knowledge.container import Container
     from fedol.knowledge.header import Header
+    from fedol.knowledge.plain import Zstd
 
     task = make_task(samples, classes)
     packed = find(codec)

@@ -25,6 +25,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +126,12 @@ def forests() -> Federation:
 
 
 def many_classes() -> Federation:
-    """Five made-up nets of 1,000 classes: 64 features of which each sees its own noise."""
+    """Two made-up nets of 1,000 classes: 64 features of which each sees its own noise."""
     generator = torch.Generator().manual_seed(0)
-    centres, truth = torch.randn(1000, 64, generator=generator), torch.randint(1000, (1000,), generator=generator)
+    centres, truth = torch.randn(1000, 64, generator=generator), torch.randint(1000, (500,), generator=generator)
     clients = []
-    for _ in range(5):
-        seen = centres[truth] + 2.0 * torch.randn(1000, 64, generator=generator)
+    for _ in range(2):
+        seen = centres[truth] + 2.0 * torch.randn(500, 64, generator=generator)
         noise = 0.5 * torch.randn(1000, 64, generator=generator)
         clients.append(Knowledge.from_logits(0.25 * seen @ (centres + noise).T))
     return Federation("1,000 classes", clients, truth)
@@ -235,9 +236,11 @@ def summed_up(results: list[dict[str, Any]]) -> dict[str, Any]:
 def chosen_without(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each stored federation under the lattice that the others would choose."""
     names, found = sorted({r["federation"] for r in results if r["stored"]}), []
-    for left_out in names:
+    for left_out in names if len(names) > 1 and {r["codec"] for r in results} >= {*LATTICES} else ():
         others = [r for r in results if r["stored"] and r["federation"] != left_out]
         fits = [n for n in LATTICES if summed_up([r for r in others if r["codec"] == n])["mean_loss"] < GOAL]
+        if not fits:
+            continue
         (own,) = [r for r in results if r["federation"] == left_out and r["codec"] == fits[-1]]
         found.append({"left_out": left_out, "codec": fits[-1], **summed_up([own])})
     return found
@@ -311,34 +314,34 @@ def main() -> None:
         if options.json:
             write(options.json, seed=0, settings={"seeds": options.servers}, results=trials)
         return
-    federations = [*stored(options.predictions), *(made(options.made, options.data_dir) if options.made else ())]
+    federations = chain(stored(options.predictions), made(options.made, options.data_dir) if options.made else ())
     plain = [] if options.codecs else [Zstd(Plain(bits, root)) for bits, root in ((8, 2), (7, 3), (7, 2), (6, 3))]
     candidates = [*map(codecs.find, options.codecs or NAMES), *plain]
-    results = []
+    results: list[dict[str, Any]] = []
     for federation in federations:
         reference = labels(federation.clients)
         results += [measure(codec, federation, reference) for codec in candidates]
         print(f"{federation.name} done", flush=True)
-    sets = {"stored": [f.name for f in federations if f.stored]}
-    sets |= {"made": [f.name for f in federations if not f.stored]} if options.made else {}
+        if options.json:
+            settings = {"codecs": [codec.name for codec in candidates], "zstd_level": 19}
+            write(options.json, seed=0, settings=settings, results={**finished(results), "files": results})
+    for title, found in finished(results)["summaries"].items():
+        show(title, found)
+    for one in finished(results)["chosen_without"]:
+        losses = f"{one['bytes_largest']:,} bytes, loss {one['mean_loss']:.2f}"
+        print(f"\nwithout {one['left_out']}: {one['codec']}, {losses}")
+
+
+def finished(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is said of all files so far: codec by codec, of those stored and of those made here."""
+    titles = {"stored": [r for r in results if r["stored"]], "made": [r for r in results if not r["stored"]]}
+    names = dict.fromkeys(r["codec"] for r in results)
     summaries = {
-        title: {
-            c.name: summed_up([r for r in results if r["codec"] == c.name and r["federation"] in names])
-            for c in candidates
-        }
-        for title, names in sets.items()
+        title: {name: summed_up([r for r in some if r["codec"] == name]) for name in names}
+        for title, some in titles.items()
+        if some
     }
-    for title, found in summaries.items():
-        show(f"{title}: {', '.join(sets[title])}", found)
-    without = chosen_without(results)
-    for one in without:
-        print(
-            f"\nwithout {one['left_out']}: {one['codec']}, {one['bytes_largest']:,} bytes, loss {one['mean_loss']:.2f}"
-        )
-    if options.json:
-        settings = {"sets": sets, "zstd_level": 19}
-        write(options.json, seed=0, settings=settings,
-              results={"summaries": summaries, "chosen_without": without, "files": results})  # fmt: skip
+    return {"summaries": summaries, "chosen_without": chosen_without(results)}
 
 
 if __name__ == "__main__":

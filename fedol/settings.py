@@ -16,7 +16,7 @@ MODEL, OPTIMISER, SCHEDULE = "model", "optimiser", "schedule"  # what may be cod
 
 CALLABLE = "Callable[..., Any]"
 ModelName = str | Callable[..., Any]
-"""A name or, from Python, a class or function of yours."""
+"""A name or, from Python, your own class or function."""
 # By measurement (docs/robustness.md): without attackers it costs the mixture nothing on average; the floor up to 10.5.
 DEFENDED, NONE = "trust,exact,cap,runoff", "none"
 CODEC = "q7c60+zstd"  # of uploads, unless somebody chooses another
@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[Any, str]] = {
 def setting(default: Any, help: str, panel: str, code: str = "") -> Any:
     """A field of a settings record: its default, what it is, and where it stands in a command's help.
 
-    ``code`` is what it may name that is code of yours: a model, an optimiser, a schedule.
+    ``code`` is what it may name that is your own code: a model, an optimiser, a schedule.
     """
     return field(default=default, metadata={"help": help, "panel": panel, "code": code})
 
@@ -54,7 +54,7 @@ class Settings:
         check_kinds(self)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; a class of yours becomes its name."""
+        """Plain values; your own class becomes its name."""
         return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}  # type: ignore[arg-type]
 
     def changes(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -146,7 +146,7 @@ SETTINGS = [
     ("client_models", "cnnn", "no model 'cnnn'; did you mean 'cnn'"),
     ("client_models", ",", "must name at least one model"),
     ("method", "fedoll", "no method 'fedoll'; did you mean 'fedol'"),
-    ("method", "ceiling", "'ceiling' is no method of a run.*`fedol bench one-round --methods ceiling`"),
+    ("method", "ceiling", "'ceiling' is not a method of a run.*`fedol bench one-round --methods ceiling`"),
     ("method", "ensemble", "`fedol bench one-round --methods ensemble`"),
     ("partition", "dirichlet:-1", "alpha of 'dirichlet:-1' must be a number above 0"),
     ("partition", "classes:20", "classes:20 asks for more than the 10 classes"),

@@ -162,7 +162,7 @@ def watch(
     from fedol.report.live import RosterView
 
     if not (run / "roster.json").exists():
-        raise FedolError(f"{run} is no server run, or has not begun; give the folder that the run config calls 'out'.")
+        raise FedolError(f"{run} is not a server run, or has not begun; give the run config's 'out'.")
     task = TaskFolder.of_run(run).task
     with RosterView(Console(), task, None, note=lambda: str(Nodes.read(run / "nodes.json"))) as view:
         while True:

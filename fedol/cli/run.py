@@ -63,8 +63,8 @@ def run(
 ) -> None:
     """Simulate a federation: train the clients, collect one upload each, train the server, show the table.
 
-    What is not given is the preset's. A run with other settings or data, or with a model or method of yours that has
-    changed, is not continued; --force makes it anew.
+    What is not given is the preset's. A run made with other settings or data, or before you changed your own model or
+    method, is not continued; --force starts it over.
 
     Examples: fedol run --out runs/first
               fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20

@@ -14,6 +14,10 @@ from fedol.errors import InputError
 DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the panels of a command's help
 MODEL, OPTIMISER, SCHEDULE = "model", "optimiser", "schedule"  # what may be code
 
+# Which files hold samples, in the words of every help text; ``fedol.data`` reads them.
+LABELLED = "an .npz file or a folder of images by class"
+UNLABELLED = "a folder of images, an .npz or an .npy file"
+
 CALLABLE = "Callable[..., Any]"
 ModelName = str | Callable[..., Any]
 """A name or, from Python, your own class or function."""
@@ -144,9 +148,7 @@ class Voting:
 class Data:
     """Who holds what."""
 
-    dataset: str = setting(
-        "digits", "digits, cifar10, cifar100, fashion-mnist, an .npz file or a folder of images.", DATA
-    )
+    dataset: str = setting("digits", f"digits, cifar10, cifar100, fashion-mnist, {LABELLED}.", DATA)
     data_dir: str | None = setting(None, "Where the dataset's files are.", DATA)
     public: int = setting(400, "Unlabeled samples that everyone shares, taken from the training data.", DATA)
     clients: int = setting(10, "How many clients there are.", DATA)

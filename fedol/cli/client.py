@@ -13,7 +13,7 @@ from rich.console import Console
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Json, PublicSamples, Quiet, TaskDir, TrustCode, with_settings
 from fedol.errors import InputError
-from fedol.settings import ClientSettings, Training
+from fedol.settings import LABELLED, ClientSettings, Training
 
 app = typer.Typer(
     help="A client's side: train (with anything), predict, send one file.",
@@ -27,7 +27,7 @@ app = typer.Typer(
 def fit(
     settings: dict[str, Any],
     task: TaskDir,
-    data: Annotated[str, typer.Option(help="Your data: an .npz file, a folder of images by class, or my.py:function.")],
+    data: Annotated[str, typer.Option(help=f"Your data: {LABELLED}, or my.py:function.")],
     model: Annotated[str, typer.Option(help="resnet20, cnn, my.py:Class, ...")] = "resnet20",
     out: Annotated[Path, typer.Option(help="The trained model.")] = Path("model.safetensors"),
     config: Config = None,

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import OUTPUT, Config, Force, Json, Preset, Quiet, TrustCode, with_settings
-from fedol.settings import TRAINING, Dealing, RunSettings
+from fedol.settings import TRAINING, UNLABELLED, Dealing, RunSettings
 
 if TYPE_CHECKING:
     from fedol.config import RunConfig
@@ -210,7 +210,7 @@ BATCH = 512  # samples between two moves of the progress bar
 
 def predict(
     run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
-    images: Annotated[Path, typer.Argument(help="An image, a folder of images, an .npz or an .npy file.")],
+    samples: Annotated[Path, typer.Argument(help=f"An image, {UNLABELLED}.")],
     trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:
@@ -230,7 +230,7 @@ def predict(
 
     model = load(run, trust_code=trust_code)
     with LiveProgress(quiet=as_json):
-        found, names = load_samples(images)
+        found, names = load_samples(samples)
         parts = [found.take(slice(start, start + BATCH)) for start in range(0, len(found), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
     rows = [

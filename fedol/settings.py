@@ -112,6 +112,11 @@ class Training:
         TRAINING,
         OPTIMISER,
     )
+    # A step takes this share of each weight, times the learning rate (AdamW).
+    weight_decay: float = setting(0.0, "Decay of the weights, not through the gradient.", TRAINING)
+    augment: bool = setting(False, "Random flip and reflect-padded crop of every image.", TRAINING)
+    # Cutout: a grey square in every image; cutmix: in half of them a box of another one.
+    patch: str = setting("none", "In the images: none, cutout or cutmix.", TRAINING)
     schedule: str | Callable[..., Any] = setting(
         "constant",
         "Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in "
@@ -119,11 +124,6 @@ class Training:
         TRAINING,
         SCHEDULE,
     )
-    # A step takes this share of each weight, times the learning rate (AdamW).
-    weight_decay: float = setting(0.0, "Decay of the weights, not through the gradient.", TRAINING)
-    augment: bool = setting(False, "Random flip and reflect-padded crop of every image.", TRAINING)
-    # Cutout: a grey square in every image; cutmix: in half of them a box of another one.
-    patch: str = setting("none", "In the images: none, cutout or cutmix.", TRAINING)
     average: float = setting(
         0.0, "Decay per step of a running average of the weights, which then are the result; 0 is none.", TRAINING
     )

@@ -88,8 +88,8 @@ class Images(Samples):
         """The images at these positions."""
         if isinstance(index, slice) or self.values.device.type != "cpu":
             return Images(self.values[index if isinstance(index, slice) else torch.as_tensor(index)])
-        # NumPy keeps the strides of a single channel, PyTorch does not. They change no value, but choose the kernel of a
-        # convolution of images as they are: the last bits of what ``fedavg-bn`` measures on grey ones.
+        # NumPy keeps the strides of a single channel, PyTorch does not. They change no value, but a convolution chooses
+        # its kernel by them: the last bits of what ``fedavg-bn`` measures on grey images.
         return Images(torch.from_numpy(self.values.numpy()[np.asarray(index)]))
 
     def joined(self, others: Images) -> Images:

@@ -6,6 +6,7 @@ that is smaller and loses no more, what one of ``OTHERS`` makes of the predictio
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedol.core.voting import shannon
 from fedol.errors import InputError
 from fedol.knowledge import masses
 from fedol.knowledge.plain import Plain, Quantised, TopK, Zstd
@@ -32,8 +34,9 @@ HEAD = struct.Struct("<BH")
 UNIT = 1e-5  # nats, of the loss that a body says, and as good as none
 FARTHEST = 1e4  # nats; the reader's bound on whatever a stranger writes
 STEP, AT = 0.6, 0.02  # the coarsest grid at a loss of 0.02 nats: beyond, the tails that a pool looks at suffer first
+ALIKE = 100  # of so many rows one may become like others
 SAMPLE = 1000  # rows on which a finer step is sought
-TRIES = 6
+TRIES, FINER = 12, 0.6  # steps that are tried, the next one where rows have become alike
 WEIGHT = 0.05  # of a log mass's squared error beside nats: ½ λ(1 − λ), the share λ of one client in ten
 
 
@@ -94,6 +97,9 @@ class Lattice:
                 loss = _loss(*asked, point)
                 if least <= loss <= self._most or (loss < least and step == coarsest):
                     break
+                if loss == math.inf:
+                    step = coarsest = FINER * step
+                    continue
                 step = min(coarsest, step * min(max((0.93 * self._most / max(loss, UNIT)) ** 0.5, 0.3), 2.0))
         return point, loss
 
@@ -105,7 +111,23 @@ def divergence(log_probs: Tensor, decoded: Tensor) -> float:
 
 
 def _lost(codec: Plain, log_probs: Tensor) -> float:
-    return divergence(log_probs, codec.decode(codec.encode(log_probs), *log_probs.shape))
+    return _harm(log_probs, codec.decode(codec.encode(log_probs), *log_probs.shape))
+
+
+def _harm(log_probs: Tensor, decoded: Tensor) -> float:
+    """The divergence; infinite where rows become alike in entropy that were not.
+
+    Algorithm 1 hears a model on its surest samples and on all that tie with the last of them: a client that says nearly
+    the same everywhere would be heard on half of the samples instead of a tenth.
+    """
+    alike = max(_alike(log_probs), 2 + len(log_probs) // ALIKE)
+    return math.inf if _alike(decoded) > alike else divergence(log_probs, decoded)
+
+
+def _alike(logits: Tensor) -> int:
+    """How many rows share one entropy, at most."""
+    entropy = shannon(torch.softmax(logits.double(), 1))
+    return int(torch.unique((entropy * 1e9).round(), return_counts=True)[1].max())
 
 
 def _some(rows: Tensor | np.ndarray) -> slice:
@@ -116,7 +138,7 @@ def _some(rows: Tensor | np.ndarray) -> slice:
 def _loss(logs: np.ndarray, mass: np.ndarray | None, point: Point) -> float:
     values = point.values()
     z = values[:, : logs.shape[1]]
-    lost = divergence(torch.from_numpy(logs), torch.from_numpy(z))
+    lost = _harm(torch.from_numpy(logs), torch.from_numpy(z))
     return lost if mass is None else lost + WEIGHT * float(((values[:, -1] + log_sum(z) - mass) ** 2).mean())
 
 
@@ -127,7 +149,7 @@ def described(data: bytes) -> dict[str, float | str]:
 
 
 def _noted(loss: float) -> int:
-    return min(max(round(loss / UNIT), 0), (1 << 16) - 1)
+    return round(min(max(loss / UNIT, 0), (1 << 16) - 1))
 
 
 def _head(data: bytes) -> tuple[int, int]:

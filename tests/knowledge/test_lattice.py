@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from fedol import Knowledge
+from fedol.core.voting import shannon
 from fedol.errors import InputError
 from fedol.knowledge import codecs, lattice, transform
 from fedol.knowledge.lattice import HEAD, OTHERS, Lattice, described, divergence
@@ -217,3 +218,14 @@ def test_older_files_with_masses_are_still_read() -> None:
     assert codecs.pack(codec, sent.log_probs, sent.log_mass) == expected
     back = codecs.unpack(codec, expected, 9, 4, has_masses=True)[1]
     assert back is not None and torch.equal(back, sent.log_mass)
+
+
+@pytest.mark.parametrize("sharpness", [0.002, 0.02, 30.0])
+def test_rows_stay_apart_so_that_a_vote_hears_no_more_of_them(sharpness: float) -> None:
+    """Of a collapsed client, and of a very confident one: ties at its baseline would all be heard."""
+    log_probs = net(2000, 10, sharpness=sharpness)
+    entropy, before = (shannon(torch.softmax(rows.double(), 1)) for rows in (through(CODEC, log_probs), log_probs))
+    for rho in (0.1, 0.5):
+        heard = int((entropy <= entropy.sort().values[int(rho * 2000) - 1] + 1e-12).sum())
+        exact = int((before <= before.sort().values[int(rho * 2000) - 1] + 1e-12).sum())
+        assert heard <= max(exact, rho * 2000 + 2 + 2000 // lattice.ALIKE)

@@ -106,7 +106,7 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     pool, shares, clients = Pool(), [], 0
     for client in knowledge:
         clients += 1
-        pool.add(client.log_probs)
+        pool.add(client.log_probs, client.held)
         if client.log_mass is None or client.ratios is None:
             mass = guessed_mass(client.probabilities(), 1.0)
             guessed.add(client.joint(mass))

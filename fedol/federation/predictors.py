@@ -112,7 +112,8 @@ def _knowledge(
     if _distributions(values):
         return Knowledge.from_probabilities(values, task, client, classes)
     sums = values.sum(1)
-    if (values >= 0).all() and np.ptp(sums) <= 0.2 * sums.mean():  # rounded, say, or percent; no logits are like that
+    # Rounded, say, or percent; no logits are like that, but for those of one class.
+    if values.shape[1] > 1 and (values >= 0).all() and np.ptp(sums) <= 0.2 * sums.mean():
         raise InputError(
             f"The predictions look like probabilities, but their rows sum to {sums[np.abs(sums - 1).argmax()]:.4g} and "
             "not to 1; divide each row by its sum, or give logits."

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedol.core.arrays import Array, exact, probabilities, to_tensor
+from fedol.core.arrays import Array, check_values, exact, probabilities, to_tensor
 from fedol.core.union import bounded, familiarity
 from fedol.errors import InputError, cause
 from fedol.files import write_atomically
@@ -86,10 +86,7 @@ class Knowledge:
         ``private`` is the number of private samples they were learnt from, ``folds`` that of the public set's parts.
         """
         tensor = to_tensor(ratios, f"{client}'s ratios")
-        wrong = ~torch.isfinite(tensor) | (tensor < 0)
-        if wrong.any():
-            place = [int(i) for i in wrong.nonzero()[0]]
-            raise InputError(f"{client}'s ratios must be finite and at least 0, which the one at {place} is not.")
+        check_values(tensor, torch.isfinite(tensor) & (tensor >= 0), f"{client}'s ratios", "finite and at least 0")
         return cls.from_log_ratios(exact(tensor).log(), task, client, private, folds, classes)
 
     @classmethod
@@ -108,8 +105,7 @@ class Knowledge:
             raise InputError(
                 f"{client}'s ratios must have the shape [samples, classes], but have {list(tensor.shape)}."
             )
-        if torch.isnan(tensor).any() or (tensor == torch.inf).any():
-            raise InputError(f"{client}'s log-ratios hold NaN or infinity.")
+        check_values(tensor, tensor < torch.inf, f"{client}'s log-ratios", "finite or minus infinity")
         mass = torch.logsumexp(tensor, 1)
         known = torch.isfinite(mass)[:, None]
         logits = torch.where(known, tensor - mass[:, None], 0.0).clamp_min(-1e4)
@@ -123,9 +119,9 @@ class Knowledge:
             raise InputError(
                 f"{self.client} has {len(self.log_probs)} predictions, but masses of shape {list(mass.shape)}."
             )
-        ratios = Ratios(private, folds)
-        if private < 0 or folds < 1:
+        if private < 0 or folds < 1 or private != int(private) or folds != int(folds):
             raise InputError(f"A client has no {private} private samples, and no {folds} folds.")
+        ratios = Ratios(int(private), int(folds))
         return replace(self, log_mass=_coarse(bounded(mass)), ratios=ratios)
 
     def without_mass(self) -> Knowledge:

@@ -11,6 +11,7 @@ import torch
 
 from fedol import Knowledge, Task
 from fedol.core.pooling import Pool
+from fedol.distillation import hear
 from fedol.errors import InputError
 from fedol.knowledge import codecs
 from fedol.knowledge.container import Container
@@ -18,6 +19,7 @@ from fedol.knowledge.header import MOST_LISTED
 from fedol.knowledge.inspection import inspect
 from fedol.methods import Distillation, find
 from fedol.privacy.release import released
+from fedol.robust import Defence, screen
 from fedol.robust.attacks import attack_files
 
 RNG = np.random.default_rng(0)
@@ -219,3 +221,20 @@ def test_the_pool_centres_a_client_on_its_classes() -> None:
     silent = client(["bee"], np.ones((SAMPLES, 1)))
     with_one.add(silent.log_probs, silent.held)
     torch.testing.assert_close(with_one._sums()[0], score)  # of one class, nothing can be told apart
+
+
+def test_a_client_of_one_class_is_no_liar_where_its_mass_is_heard() -> None:
+    """And is one to a method that hears predictions alone: nothing can be learnt from the same answer to everything."""
+    truth = RNG.integers(0, 6, SAMPLES)
+    honest = [
+        Knowledge.from_probabilities(0.7 * np.eye(6)[truth] + 0.3 * RNG.dirichlet(np.ones(6), SAMPLES), TASK, f"c{k}")
+        for k in range(5)
+    ]
+    clients = [*honest, client(["dog"], np.ones((SAMPLES, 1)), mass=True)]
+    for method, out in (("union", []), ("fedol", [5])):
+        settings = Distillation(method=method, defence=Defence(trust=True))
+        _, screening = hear(find(method), clients, settings)
+        assert [k for k, entry in enumerate(screening) if entry["left_out"]] == out
+    assert screen(clients[-1:], True).kept == [0] and screen([clients[-1], *honest], True).kept == list(range(6))
+    plain = [*honest, clients[-1].without_mass()]
+    assert screen(plain, True).kept == screen(clients).kept == [0, 1, 2, 3, 4]

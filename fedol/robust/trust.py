@@ -139,8 +139,8 @@ class Verdict:
     excluded: tuple[int, ...]
 
 
-NOTHING = float("nan")
-UNJUDGED = Evidence(*[NOTHING] * 5, False, False, False, None, *[NOTHING] * 4, False)
+NAN = float("nan")
+UNJUDGED = Evidence(NAN, NAN, NAN, NAN, NAN, False, False, False, None, NAN, NAN, NAN, NAN, False)
 
 
 def judge(opinions: Opinions, threshold: float = THRESHOLD, apart: Collection[int] = ()) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ class Knowledge:
             raise InputError(
                 f"{self.client} has {len(self.log_probs)} predictions, but masses of shape {list(mass.shape)}."
             )
-        if private < 0 or folds < 1 or private != int(private) or folds != int(folds):
+        if not (isinstance(private, Integral) and isinstance(folds, Integral) and private >= 0 and folds >= 1):
             raise InputError(f"A client has no {private} private samples, and no {folds} folds.")
         ratios = Ratios(int(private), int(folds))
         return replace(self, log_mass=_coarse(bounded(mass)), ratios=ratios)

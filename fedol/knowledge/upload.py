@@ -45,14 +45,15 @@ class Knowledge:
     ratios: Ratios | None = None  # how it came to the mass
     held: tuple[int, ...] = ()  # the classes it holds, by position, where it says that it lacks some
 
-    # In what follows, ``classes`` are those of a task that the columns stand for, by position or by name (an
-    # estimator's ``classes_``), where the client holds only some.
-
     @classmethod
     def from_probabilities(
         cls, probs: Array, task: Task | None = None, client: str = "client", classes: Any = None
     ) -> Knowledge:
-        """Knowledge around any ``predict_proba``: one distribution per public sample."""
+        """Knowledge around any ``predict_proba``: one distribution per public sample.
+
+        ``classes`` are those of the task that the columns stand for, by position or by name (an estimator's
+        ``classes_``), where it knows only some; also in what follows.
+        """
         found = _placed(probs, task, classes)
         checked = probabilities(probs, 2, f"{client}'s probabilities").float().cpu()
         return cls._of(checked.clamp_min(TINY).log(), task, client, found)

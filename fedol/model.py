@@ -83,7 +83,7 @@ class Architecture:
         return Held(net, [*self.answers, *range(len(self.classes), classes)], classes) if self.held else net
 
     def header(self) -> dict[str, Any]:
-        """As plain JSON values; a class of yours becomes its importable name."""
+        """As plain JSON values; your own class becomes its importable name."""
         return {
             "model": address(self.model),
             "classes": list(self.classes),
@@ -101,7 +101,7 @@ class Architecture:
         if not _text(model) or len(model) > LONGEST:
             raise InputError("it names no model")
         if not (isinstance(classes, list) and classes and all(map(_text, classes))):
-            raise InputError("its classes are no list of names")
+            raise InputError("its classes are not a list of names")
         if not (isinstance(shape, list) and shape and all(map(_count, [*shape, width]))):
             raise InputError("the shape of its samples or its width makes no sense")
         folds = header.get("folds", 0)

@@ -236,7 +236,7 @@ def _batch(model: Any, inputs: Samples) -> np.ndarray:
         return np.asarray(model.predict_proba(inputs.floats().reshape(len(inputs), -1)))
     if callable(model):
         return np.asarray(model(inputs.array()), dtype=np.float32)
-    raise InputError(f"A {type(model).__name__} is no model: it has no predict_proba and cannot be called.")
+    raise InputError(f"A {type(model).__name__} is not a model: it has no predict_proba and cannot be called.")
 
 
 def _distributions(values: np.ndarray) -> bool:

@@ -3,8 +3,9 @@
     python benchmarks/tables.py
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- /table -->``; NAME is one of ``_paper_tables.py``,
-``_best_tables.py``, ``_pooling_tables.py`` or ``_union_tables.py``. Whole points in a sentence stand between ``<!-- points: NAME -->`` and
-``<!-- /points -->``; NAME is one of ``_points.py``. A test makes sure that filling them again changes nothing.
+``_best_tables.py``, ``_pooling_tables.py`` or ``_union_tables.py``. Whole points in a sentence stand between ``<!--
+points: NAME -->`` and ``<!-- /points -->``; NAME is one of ``_points.py``. A test makes sure that filling them again
+changes nothing.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def test_a_list_of_other_length_has_other_bytes() -> None:
         Knowledge.decode(listed([1, 2]), TASK)
     with pytest.raises(InputError, match="unpacks to"):
         Knowledge.decode(listed([1, 2], "q7c60+zstd"), TASK)
-    with pytest.raises(InputError, match="its body|its coded numbers"):
+    with pytest.raises(InputError, match=r"its body|its coded numbers"):
         Knowledge.decode(listed([1, 2], codecs.DEFAULT), TASK)
     for codec in ("float32", "q7c60+zstd"):  # a version that knows no lists takes the columns for no predictions
         container = Container.unpack(client().encode(codec))

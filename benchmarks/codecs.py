@@ -3,11 +3,11 @@
     python benchmarks/codecs.py --json benchmarks/results/codecs.json
     python benchmarks/codecs.py --made FOLDER --data-dir DATA --codecs lattice10 lattice20 lattice40 \\
         --json benchmarks/results/codecs-rate.json
-    python benchmarks/codecs.py --servers 5 --made FOLDER --json benchmarks/results/codecs-servers.json
+    python benchmarks/codecs.py --servers 3 --made FOLDER --json benchmarks/results/codecs-servers.json
 
 "Stored": ten clients' predictions on 5,000 CIFAR-100 images (100 classes) in each of four federations. The lattice's
 constants were set on these. "Made": federations trained here on a CPU; ``--made`` says where they are kept, and
-CIFAR-100's need ``--data-dir``. Of these cutmix-cifar, the forests and the 1,000 classes were read once; the others were
+CIFAR-100's need ``--data-dir``. Nothing was decided on cutmix-cifar, the forests and the 1,000 classes; the others were
 in view when the default's 0.02 nats were chosen, and when rows that become alike were forbidden.
 
 A loss is the accuracy with float32 minus the accuracy with the codec, in points: the mean over federations and the

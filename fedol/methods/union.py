@@ -11,12 +11,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from statistics import median
 
 import torch
 from torch import Tensor
 
 from fedol.core.pooling import TINY, Pool, balanced, tempered
-from fedol.core.union import Union, doubted, familiarity, guessed_mass
+from fedol.core.union import Union, doubted, excess, familiarity, guessed_mass
 from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
@@ -99,20 +100,22 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = Σ_k r_k, normalised, trained on once; the pool where nobody sends a mass.
 
     Where the public set is of another domain, masses are doubted, and the sum is balanced to the prior that the pool
-    balances to: then a class that the shift favours at every client gains nothing by it.
+    balances to: then a class that the shift favours at every client gains nothing by it. The defence ``cap`` holds each
+    client's masses to its samples, and these to a multiple of the middle client's: then nobody gains by claiming more.
     """
+    most = largest(knowledge, settings.defence.cap)
     sums, doubtful, guessed, doubtfully_guessed = (Union() for _ in range(4))
-    pool, shares, clients = Pool(), [], 0
+    pool, shares, clients = Pool(), list[float](), 0
     for client in knowledge:
         clients += 1
         pool.add(client.log_probs)
-        if client.log_mass is None or client.ratios is None:
+        if client.log_mass is None or client.share is None:
             mass = guessed_mass(client.probabilities(), 1.0)
             guessed.add(client.log_probs + mass[:, None])
             doubtfully_guessed.add(client.log_probs + doubted(mass, 1.0)[:, None])
             continue
-        share = client.ratios.private / len(client.log_probs) or client.log_mass.double().exp().mean().item()
-        sums.add(client.log_ratios())
+        share = min(client.share, most)
+        sums.add(client.log_ratios() - (excess(client.log_mass, share) if most < math.inf else 0.0))
         doubtful.add(client.log_probs + doubted(client.log_mass, share)[:, None])
         shares.append(share)
     if not shares:
@@ -129,6 +132,12 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     # A client that sends no mass does not say what it does not know.
     strange = int((familiar < STRANGE).sum()) if clients == len(shares) else None
     return once(softened(sums.posterior(), pool.nats), strange, familiarity=middle, ratios=heard)
+
+
+def largest(knowledge: Iterable[Knowledge], times: float) -> float:
+    """The most samples that a client with masses may have, as n_k / n_u: so many times the middle one's."""
+    shares = [] if math.isinf(times) else [client.share for client in knowledge if client.share is not None]
+    return times * median(shares) if shares else math.inf
 
 
 def softened(posterior: Tensor, nats: float) -> Tensor:

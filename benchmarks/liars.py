@@ -7,7 +7,7 @@ and small nets (mlp and cnn) with folds. "odd sites" are eight even shares, a si
 eight samples. Three clients attack (of odd sites never the odd two): they send the lies of ``fedol.robust.attacks``
 with the masses of ``fedol.robust.mass_attacks``, knowing everyone's predictions and masses.
 
-Scored is the accuracy of the union's targets on the public set minus that of the same union of the honest clients alone:
+Scored is the accuracy of the union's targets on the public set minus that of the same of the honest clients alone:
 "none" as the method is; "cap", "trust" and both, which is what ``--defence`` means by default; and what was tried
 beside: "predictions" (screened as clients without masses are), "levelled" (every client says its n_k's part of the
 posterior), "median" (over five groups of clients, of their sums). "clean" is the cost of each without liars, and whom
@@ -131,29 +131,31 @@ def ways(clients: list[Knowledge]) -> tuple[dict[str, Tensor], list[int]]:
     return soft, list(verdict.verdict.excluded)
 
 
-def cell(here: Federation, attack: str, claim: str, seed: int) -> dict[str, Any]:
-    """Three liars: the change of every way, and how many of them are found."""
-    rng = numpy_generator(seed, *here.name, attack, claim)
+def attack_cells(here: Federation, attack: str, seed: int) -> Iterator[dict[str, Any]]:
+    """Three liars, with every claim: the change of every way, and how many of them are found."""
+    rng = numpy_generator(seed, *here.name, attack)
     possible = CLIENTS - 2 * (here.name[1] == ODD)
     bad = sorted(rng.choice(possible, HOSTILE, replace=False).tolist())
     honest = [client for k, client in enumerate(here.clients) if k not in bad]
     probs = [client.probabilities() for client in honest]
-    lies = attacked(attack, [here.clients[k].probabilities() for k in bad], probs, derive(seed, attack, claim))
+    lies = attacked(attack, [here.clients[k].probabilities() for k in bad], probs, derive(seed, attack))
     masses = [client.log_mass for client in honest if client.log_mass is not None]
-    sent = list(here.clients)
-    for k, lie in zip(bad, lies, strict=True):
-        true = here.clients[k]
-        assert true.log_mass is not None and true.ratios is not None
-        said = Knowledge.from_probabilities(lie, None, true.client)
-        sent[k] = claimed(claim, said.with_mass(true.log_mass, true.ratios.private, true.ratios.folds), masses, rng)
-    best, (soft, out) = here.score(taught(honest)), ways(sent)
-    return {
-        "attack": attack,
-        "claim": claim,
-        "caught": len(set(out) & set(bad)),
-        "false": len(set(out) - set(bad)),
-        "change": {way: here.score(one) - best for way, one in soft.items()},
-    }
+    best = here.score(taught(honest))
+    for claim in CLAIMS:
+        sent = list(here.clients)
+        for k, lie in zip(bad, lies, strict=True):
+            true = here.clients[k]
+            assert true.log_mass is not None and true.ratios is not None
+            said = Knowledge.from_probabilities(lie, None, true.client)
+            sent[k] = claimed(claim, said.with_mass(true.log_mass, true.ratios.private, true.ratios.folds), masses, rng)
+        soft, out = ways(sent)
+        yield {
+            "attack": attack,
+            "claim": claim,
+            "caught": len(set(out) & set(bad)),
+            "false": len(set(out) - set(bad)),
+            "change": {way: here.score(one) - best for way, one in soft.items()},
+        }
 
 
 def clean(here: Federation) -> dict[str, Any]:
@@ -164,10 +166,10 @@ def clean(here: Federation) -> dict[str, Any]:
 
 
 def wanted(seeds: list[int]) -> Iterator[tuple[str, str, str, int]]:
-    for seed in seeds:
-        for data, scheme in CASES:
-            models = [*MODELS, NETS] if data == "digits" else ["logistic"]
-            yield from ((data, scheme, model, seed) for model in models)
+    for data in dict.fromkeys(data for data, _ in CASES):
+        models = [*MODELS, NETS] if data == "digits" else ["logistic"]
+        schemes = [scheme for name, scheme in CASES if name == data]
+        yield from ((data, scheme, model, seed) for seed in seeds for scheme in schemes for model in models)
 
 
 def show(cells: list[dict[str, Any]], name: str) -> None:
@@ -198,7 +200,7 @@ def main() -> None:
         about = {"data": data, "partition": scheme, "model": model, "seed": seed}
         without.append({**about, **clean(here)})
         print(*here.name, seed, without[-1]["left_out"], flush=True)
-        cells += [{**about, **cell(here, attack, claim, seed)} for attack in ATTACKS for claim in CLAIMS]
+        cells += [{**about, **cell} for attack in ATTACKS for cell in attack_cells(here, attack, seed)]
         if options.json:
             settings = {"seeds": options.seeds, "hostile": HOSTILE, "defence": DEFAULT}
             write(options.json, seed=min(options.seeds), settings=settings, results={"clean": without, "cells": cells})

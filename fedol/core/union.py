@@ -28,7 +28,7 @@ from fedol.core.arrays import Array, exact, returned, to_tensor
 from fedol.core.voting import shannon
 from fedol.errors import InputError
 
-# Measured on honest clients (docs/robustness.md): these touch hardly any, also where classes of the public set are rare.
+# Measured on honest clients: these touch hardly any, also where classes of the public set are rare.
 CREDIT, TAIL = 1.25, 10.0
 HALVINGS = 40  # of an interval of nats: it is then below 1e-9
 MOST = 60.0  # nats that one client's mass may lie above or below what is usual: e^60 outweighs any federation

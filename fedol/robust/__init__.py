@@ -25,7 +25,7 @@ FLOOR = 0.5  # nats of entropy below which a client gains no more weight in the 
 DEFENCES = {
     "trust": "leave out clients that do not agree with the others (fedol.robust.trust)",
     "exact": "a model votes on exactly ⌈ρN⌉ samples, however many tie",
-    "cap": f"class confidence counts for at most {CAP:g} times a fair share, masses for what a client's samples bear out",
+    "cap": f"class confidence counts for at most {CAP:g} times a fair share, masses for what samples bear out",
     "runoff": "sure models nominate a sample's classes, all models together choose among them",
     "floor": f"entropy below {FLOOR:g} nats earns no more weight in the mixture",
 }

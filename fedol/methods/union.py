@@ -26,28 +26,13 @@ from fedol.methods.sides import Client, Distillation, Lesson, Predictions, Site,
 from fedol.model import Architecture, ServerModel
 from fedol.models.openset import OpenSet, fold_of
 from fedol.seeding import derive
-from fedol.training import Job, Process, predict
+from fedol.training import Process, predict
+from fedol.training.folds import folds_of
 
 # The public set is of another domain where its middle sample occurs this many times less often in the union of the
 # private data than in the public set. Measured: 0.65 to 1.1 where the domain is the same, even with half of the
 # classes missing, and at most 0.06 where the images are moved, dimmed and noisy (docs/union.md).
 STRANGE = 0.2
-
-
-def folds_of(private: Job, model: OpenSet, public: Samples, classes: int) -> Iterable[Job]:
-    """A client's trainings: for each fold its private samples, and as one more class the public ones outside of it."""
-    fold = fold_of(len(public), len(model.nets))
-    for number, net in enumerate(model.nets):
-        shown = fold != number
-        label = torch.full((int(shown.sum()),), classes, dtype=private.targets.dtype)
-        yield replace(
-            private,
-            name=f"{private.name} fold {number + 1}",
-            model=net,
-            inputs=private.inputs.joined(public.take(shown)),
-            targets=torch.cat([private.targets, label]),
-            seed=derive(private.seed, "fold", number),
-        )
 
 
 def answers(model: OpenSet, public: Samples, architecture: Architecture, device: torch.device) -> Tensor:

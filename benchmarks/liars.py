@@ -167,9 +167,9 @@ def clean(here: Federation) -> dict[str, Any]:
 
 def wanted(seeds: list[int]) -> Iterator[tuple[str, str, str, int]]:
     for data in dict.fromkeys(data for data, _ in CASES):
-        models = [*MODELS, NETS] if data == "digits" else ["logistic"]
+        models = ["logistic", NETS, "forest"] if data == "digits" else ["logistic"]
         schemes = [scheme for name, scheme in CASES if name == data]
-        yield from ((data, scheme, model, seed) for seed in seeds for scheme in schemes for model in models)
+        yield from ((data, scheme, model, seed) for model in models for seed in seeds for scheme in schemes)
 
 
 def show(cells: list[dict[str, Any]], name: str) -> None:

@@ -5,7 +5,7 @@ add up to the same total on every image that the union knows (``fedol.core.union
 is nearly always one that others claim, too, and then they name its class, or one that hardly anybody else knows. With
 the masses levelled, so that a client has a voice for its samples, though for no more than the middle client's,
 
-    λ_k(x) = m_k(x) / Σ_j m_j(x)          known_k(x) = min(1, Σ_{j≠k} m_j(x) / its median over the images)
+    λ_k(x) = m_k(x) / Σ_j m_j(x)     known_k(x) = min(1, Σ_{j≠k} m_j(x) / its upper quartile over the images)
 
     denied_k = Σ_x λ_k known_k p_k (t_k − s_k) / Σ_x λ_k
 
@@ -26,6 +26,7 @@ from torch import Tensor
 from fedol.robust.agreement import Matrix, Opinions
 
 STEPS, CLOSE = 50, 1e-3  # of the iteration that levels masses, and the nats of its last step
+KNOWN = 0.75  # of the images, of which the others may know a quarter only where a large client knows the rest
 TINY = 1e-12  # of an image that a client has all but for itself
 
 
@@ -54,7 +55,7 @@ def denial(opinions: Opinions, among: Sequence[int]) -> Matrix:
         rest = (1 - share).clamp_min(TINY)
         others = behind.scatter_add(1, vote, -own[:, None]) / rest[:, None]
         said = total + rest.log()
-        known = (said - said.median()).clamp(max=0).exp()
+        known = (said - said.quantile(KNOWN)).clamp(max=0).exp()
         against = mass.top * (others.amax(1) - others.gather(1, vote)[:, 0])
         result[place] = float((share * known * against).sum() / share.sum())
     return result

@@ -67,7 +67,7 @@ def claimed(name: str, own: Knowledge, others: list[Tensor], rng: np.random.Gene
     """A client's knowledge with these masses in place of its own; ``others`` are those of the honest clients."""
     if name not in CLAIMS:
         raise unknown("claim", name, CLAIMS)
-    if own.log_mass is None or own.ratios is None or own.share is None:
+    if own.log_mass is None or own.ratios is None or own.share is None or name == honest.__name__:
         return own
     known = torch.logsumexp(torch.stack(others), 0) if others else own.log_mass
     mass = CLAIMS[name](own.log_mass, own.share, known, rng)

@@ -12,6 +12,7 @@ import argparse
 import re
 
 import _best_tables
+import _liars_tables
 import _paper_tables
 import _pooling_tables
 from _record import ROOT, script
@@ -21,7 +22,7 @@ from fedol.files import write_atomically
 from fedol.report.bench_pages import collect
 from fedol.report.plots import rounds_figure
 
-TABLES = {**_paper_tables.TABLES, **_best_tables.TABLES, **_pooling_tables.TABLES}
+TABLES = {**_paper_tables.TABLES, **_best_tables.TABLES, **_pooling_tables.TABLES, **_liars_tables.TABLES}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FIGURES = {"rounds.svg": "paper", "rounds-digits.svg": "digits"}
 BEGIN, END = "<!-- table: ", "<!-- /table -->"

@@ -38,7 +38,7 @@ from fedol.robust.denial import denial
 
 THRESHOLD = 0.5  # of trust: whoever has less is left out
 DENIED = 0.15  # share of what a client claims by its masses that the others may deny, and
-UNUSUAL = 3.0  # times the middle client's, if that is more
+UNUSUAL = 4.0  # times the middle client's, if that is more
 MODEST = 0.15, 0.25  # share of all images that may be claimed beyond the usual: the usual, within these bounds
 
 

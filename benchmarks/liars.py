@@ -113,7 +113,7 @@ def summed(clients: list[Knowledge], added: Tensor | None = None) -> Tensor:
 
 def ways(clients: list[Knowledge]) -> tuple[dict[str, Tensor], list[int]]:
     """Every way's targets, and whom screening leaves out."""
-    verdict = screen(clients)
+    verdict = screen(clients, True)
     kept = [clients[k] for k in verdict.kept]
     before = screen([client.without_mass() for client in clients]).kept
     masses = torch.stack([client.log_mass for client in clients if client.log_mass is not None]).double()

@@ -3,8 +3,9 @@
     python benchmarks/tables.py
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- /table -->``; NAME is one of ``_paper_tables.py``,
-``_best_tables.py`` or ``_pooling_tables.py``. Whole points in a sentence stand between ``<!-- points: NAME -->`` and
-``<!-- /points -->``; NAME is one of ``_points.py``. A test makes sure that filling them again changes nothing.
+``_best_tables.py``, ``_pooling_tables.py`` or ``_union_tables.py``. Whole points in a sentence stand between ``<!--
+points: NAME -->`` and ``<!-- /points -->``; NAME is one of ``_points.py``. A test makes sure that filling them again
+changes nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import _liars_tables
 import _paper_tables
 import _points
 import _pooling_tables
+import _union_tables
 from _record import ROOT, script
 
 from fedol.errors import FedolError
@@ -24,7 +26,13 @@ from fedol.files import write_atomically
 from fedol.report.bench_pages import collect
 from fedol.report.plots import rounds_figure
 
-TABLES = {**_paper_tables.TABLES, **_best_tables.TABLES, **_pooling_tables.TABLES, **_liars_tables.TABLES}
+TABLES = {
+    **_paper_tables.TABLES,
+    **_best_tables.TABLES,
+    **_pooling_tables.TABLES,
+    **_union_tables.TABLES,
+    **_liars_tables.TABLES,
+}
 POINTS = _points.POINTS
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FIGURES = {"rounds.svg": "paper", "rounds-digits.svg": "digits"}

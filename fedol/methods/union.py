@@ -75,7 +75,8 @@ class Ratios(Predictions):
         for job in folds_of(private, model, site.public, len(architecture.classes)):
             spent += seconds((yield job))
         logs = answers(model, site.public, architecture, site.device)
-        own = Knowledge.from_log_ratios(logs, site.task, f"client {k}", len(private.inputs), len(model.nets))
+        about = site.task, f"client {k}", len(private.inputs), len(model.nets)
+        own = Knowledge.from_log_ratios(logs[:, architecture.answers], *about, architecture.answers)
         trained = ServerModel(model, architecture, [{"recipe": private.recipe.as_json()}], site.device)
         return Client(trained, partial(own.save, codec=site.config.codec), spent)
 
@@ -93,15 +94,15 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     pool, shares, clients = Pool(), list[float](), 0
     for client in knowledge:
         clients += 1
-        pool.add(client.log_probs)
+        pool.add(client.log_probs, client.held)
         if client.log_mass is None or client.share is None:
             mass = guessed_mass(client.probabilities(), 1.0)
-            guessed.add(client.log_probs + mass[:, None])
-            doubtfully_guessed.add(client.log_probs + doubted(mass, 1.0)[:, None])
+            guessed.add(client.joint(mass))
+            doubtfully_guessed.add(client.joint(doubted(mass, 1.0)))
             continue
         share = min(client.share, most)
         sums.add(client.log_ratios() - (excess(client.log_mass, share) if most < math.inf else 0.0))
-        doubtful.add(client.log_probs + doubted(client.log_mass, share)[:, None])
+        doubtful.add(client.joint(doubted(client.log_mass, share)))
         shares.append(share)
     if not shares:
         return once(pool.pooled().soft, familiarity=0.0, ratios=0.0)

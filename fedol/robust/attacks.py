@@ -236,7 +236,7 @@ def attack_files(
     written = []
     lies = list(zip(files, own, sent, strict=True))
     for path, (knowledge, header), said in watched(lies, "writing files"):
-        lie = replace(knowledge, log_probs=said.clamp_min(torch.finfo(torch.float32).tiny).log())
+        lie = replace(knowledge.without_classes(), log_probs=said.clamp_min(torch.finfo(torch.float32).tiny).log())
         claimed(claim, lie, masses, rng).save(out / path.name, header.codec)
         written.append(out / path.name)
     return written

@@ -59,7 +59,7 @@ def lying(clients: list[Knowledge], attack: str, claim: str) -> list[Knowledge]:
 
 
 def score(clients: list[Knowledge], defence: str = "none") -> float:
-    kept = screen(clients).kept if "trust" in defence else range(len(clients))
+    kept = screen(clients, True).kept if "trust" in defence else range(len(clients))
     settings = Distillation(method="union", defence=Defence.parse(defence))
     soft = find("union").teacher([clients[k] for k in kept], settings).targets(1, None).soft
     return (soft.argmax(1) == truth()).double().mean().item()
@@ -69,7 +69,7 @@ def score(clients: list[Knowledge], defence: str = "none") -> float:
 @pytest.mark.parametrize("attack", ["constant", "colluding", "specialist3"])
 def test_liars_among_like_sites_are_left_out(attack: str, claim: str) -> None:
     clients = lying(federation(), attack, claim)
-    assert sorted(screen(clients).verdict.excluded) == sorted(HOSTILE)
+    assert sorted(screen(clients, True).verdict.excluded) == sorted(HOSTILE)
     assert score(clients, "trust,cap") == score([c for k, c in enumerate(clients) if k not in HOSTILE])
 
 
@@ -81,7 +81,7 @@ def test_an_inflated_mass_takes_the_union_and_the_cap_takes_it_back() -> None:
 @pytest.mark.parametrize("few", [False, True])
 def test_no_defence_changes_anything_among_honest_clients(few: bool) -> None:
     clients = federation(few)
-    assert screen(clients).verdict.excluded == ()
+    assert screen(clients, True).verdict.excluded == ()
     taught = [
         find("union").teacher(clients, Distillation(method="union", defence=Defence.parse(defence))).targets(1, None)
         for defence in ("none", "trust,exact,cap,runoff")
@@ -91,15 +91,15 @@ def test_no_defence_changes_anything_among_honest_clients(few: bool) -> None:
 
 def test_a_site_of_one_class_is_no_liar_with_its_masses() -> None:
     clients = [*federation()[:9], site([3], 9, EACH // 4)]
-    assert screen(clients).verdict.excluded == ()
+    assert screen(clients, True).verdict.excluded == ()
     assert screen([client.without_mass() for client in clients]).verdict.excluded == (9,)
     # but one that says one class of everything is
-    assert screen([*clients[:9], claimed("flat", clients[9], [], numpy_generator(0))]).verdict.excluded == (9,)
+    assert screen([*clients[:9], claimed("flat", clients[9], [], numpy_generator(0))], True).verdict.excluded == (9,)
 
 
 def test_the_only_site_that_knows_classes_is_denied_by_nobody() -> None:
     clients = [site([0, 1, 2], k) for k in range(5)] + [site([3, 4, 5, 6, 7, 8, 9], 5, 5 * EACH)]
-    told = {entry["client"]: entry for entry in screen(clients).as_json()}
+    told = {entry["client"]: entry for entry in screen(clients, True).as_json()}
     assert not told["client 5"]["left_out"] and told["client 5"]["evidence"]["denied"] < 0.1
 
 
@@ -188,11 +188,11 @@ def test_hostile_files_with_masses(tmp_path: Path) -> None:
 
 def test_clients_of_both_kinds_are_judged_together() -> None:
     clients = [client if k % 2 else client.without_mass() for k, client in enumerate(federation())]
-    assert screen(clients).verdict.excluded == ()
+    assert screen(clients, True).verdict.excluded == ()
     sent = lying(federation(), "constant", "crowd")
     mixed = [client if k in HOSTILE or k % 2 else client.without_mass() for k, client in enumerate(sent)]
-    assert sorted(screen(mixed).verdict.excluded) == sorted(HOSTILE)
-    told = screen(mixed).as_json()
+    assert sorted(screen(mixed, True).verdict.excluded) == sorted(HOSTILE)
+    told = screen(mixed, True).as_json()
     assert told[0]["evidence"]["denied"] is None and told[1]["evidence"]["denied"] > 0.2
 
 
@@ -212,6 +212,6 @@ def test_three_liars_on_real_images() -> None:
         fedol.OpenSet(model).fit(private[share], y[share], public, classes=range(10)).knowledge(client=f"client {k}")
         for k, share in enumerate(shares)
     ]
-    assert screen(clients).verdict.excluded == ()
+    assert screen(clients, True).verdict.excluded == ()
     for attack, claim in (("constant", "thousandfold"), ("specialist3", "flat")):
-        assert sorted(screen(lying(clients, attack, claim)).verdict.excluded) == sorted(HOSTILE), (attack, claim)
+        assert sorted(screen(lying(clients, attack, claim), True).verdict.excluded) == sorted(HOSTILE), (attack, claim)

@@ -186,9 +186,9 @@ class Attacker:
                 known = known.with_mass(said.log_mass)
             if release:
                 known = released(known, release)
-            has_masses, shape = known.log_mass is not None, known.log_probs.shape
+            samples, classes = known.log_probs.shape
             body = codecs.pack(packed, known.log_probs, known.log_mass)
-            log_probs, log_mass = codecs.unpack(packed, body, *shape, has_masses=has_masses)
+            log_probs, log_mass = codecs.unpack(packed, body, samples, classes, known.log_mass is not None)
             return Said(torch.log_softmax(log_probs, 1), log_mass)
 
         def figures(said: Said) -> Values:

@@ -75,8 +75,11 @@ def main() -> None:
         ratio = medians[USUAL] / medians[OURS]
         results.append({"busy": count, "load_before": load, "seconds": times, "medians": medians, "ratio": ratio})
     rows = [
-        [str(found["busy"]), *(f"{seconds(min(t))} to {seconds(max(t))}" for t in found["seconds"].values())]
-        + [f"{found['ratio']:.2f}"]
+        [
+            str(found["busy"]),
+            *(f"{seconds(min(taken))} to {seconds(max(taken))}" for taken in found["seconds"].values()),
+            f"{found['ratio']:.2f}",
+        ]
         for found in results
     ]
     table(["busy", "usual", "passive", "times"], rows)

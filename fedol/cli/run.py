@@ -40,7 +40,10 @@ def run(
     ] = 0.0,
     out: Annotated[
         Path | None,
-        typer.Option(help="The run folder; the same one again continues the run.", rich_help_panel=OUTPUT),
+        typer.Option(
+            help="The run folder, by default one in runs/; the same one again continues the run.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     beside: Annotated[
         list[Path] | None,
@@ -66,17 +69,15 @@ def run(
               fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
     """
     resumable(force)
-    from fedol.api import default_folder
     from fedol.api import run as simulate
     from fedol.config import configure
     from fedol.report.terminal import history_table, plain, run_table, suspicions
 
     wanted = configure(preset, config, settings, trust_code)
     others = [_comparable(run, wanted) for run in beside or []]
-    folder = out or default_folder(wanted)
     trains = _engine(engine, client_cpus, client_gpus)
     logs = [*(log or []), *(["tensorboard"] if tensorboard else [])]
-    result = simulate(wanted, out=folder, progress=not (quiet or as_json), log=logs, engine=trains, force=force)
+    result = simulate(wanted, out=out, progress=not (quiet or as_json), log=logs, engine=trains, force=force)
     if as_json:
         print(json.dumps({"out": str(result.out), **result.summary}, indent=1))
     if as_json or quiet:

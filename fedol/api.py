@@ -33,7 +33,7 @@ def run(
     """Simulate a federation; ``settings`` are fields of ``RunConfig`` (and ``preset``).
 
     ``dataset`` is a name, a path or a ``Dataset`` of your own. The run folder ``out`` has a telling name by default,
-    such as ``runs/digits-dirichlet0.3-fedol-seed0``; the same call again continues or reads it. Where the folder's run was
+    such as ``runs/digits-dirichlet0.3-fedol-seed0``; the same call again continues or reads it. Where its run was
     made with other settings, other data or other code of a model or method of yours, that is an error; ``force`` makes
     the run in the folder anew. ``engine`` trains the clients: in this process, or
     ``fedol.federation.transports.flower_engine.on_ray(...)``, with the same result.

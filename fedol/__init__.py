@@ -10,16 +10,19 @@ __version__ = "0.1.0"
 # Public names and where they live; torch is imported only when the first of them is used.
 _HOME = {
     "Ballots": "fedol.core.voting",
+    "Comparison": "fedol.report.comparison",
     "Dataset": "fedol.data",
     "Knowledge": "fedol.knowledge",
     "Mixture": "fedol.core.mixture",
     "OpenSet": "fedol.knowledge.openset",
     "PseudoLabels": "fedol.core.voting",
     "RunConfig": "fedol.config",
+    "ServerModel": "fedol.model",
     "Task": "fedol.knowledge.task",
     "TaskFolder": "fedol.federation.taskfolder",
     "class_confidence": "fedol.core.voting",
     "client_weights": "fedol.core.mixture",
+    "compare": "fedol.api",
     "distill": "fedol.distillation",
     "entropy": "fedol.core.voting",
     "load": "fedol.model",
@@ -32,6 +35,7 @@ _HOME = {
 __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
+    from fedol.api import compare as compare
     from fedol.api import run as run
     from fedol.config import RunConfig as RunConfig
     from fedol.core.mixture import Mixture as Mixture
@@ -49,7 +53,9 @@ if TYPE_CHECKING:
     from fedol.knowledge import Knowledge as Knowledge
     from fedol.knowledge.openset import OpenSet as OpenSet
     from fedol.knowledge.task import Task as Task
+    from fedol.model import ServerModel as ServerModel
     from fedol.model import load as load
+    from fedol.report.comparison import Comparison as Comparison
 
 
 def __getattr__(name: str) -> Any:

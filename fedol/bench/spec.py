@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,9 +15,10 @@ from fedol.bench.cells import FEDOL, FEEDBACK_EPOCHS, FEEDBACKS, SERVER, Cell, i
 from fedol.config import RunConfig, configure
 from fedol.data import Dataset
 from fedol.data.partitions import canonical
-from fedol.errors import InputError, unknown
+from fedol.errors import InputError, brief, unknown
 from fedol.methods import METHODS, compared, find
 from fedol.models.registry import check_settings
+from fedol.settings import Dealing
 
 T = TypeVar("T")
 
@@ -24,6 +27,7 @@ PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # th
 DATA = ("dataset", "data_dir", "public", "clients", "development", "partition", "seed", "device")  # all variants share
 ROUNDS_ONLY = ("rounds", "feedback_epochs", "feedback")
 INSTEAD = {"partition": "partitions", "method": "methods", "seed": "seeds"}
+ONE = ("dataset", "data_dir", "device")  # which a benchmark has once
 MOST_SEEDS = 1000  # a larger number is a seed, not how many
 JSON = {dict: "a JSON object", list: "a list", int: "a whole number", bool: "true or false"}
 
@@ -40,19 +44,21 @@ class Spec:
     feedback_epochs: int = FEEDBACK_EPOCHS
     feedback: str = SERVER
     equal_compute: bool = False  # one-pass methods train as many server epochs as FedOL in all its iterations
+    grid: tuple[str, ...] = ()  # the settings of which the variants are every combination of some values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Spec:
         """Read ``{"kind", "preset", "settings", "partitions", "methods", "seeds", ...}``; all but the kind optional.
 
-        ``variants``, a list of ``{"settings", "methods"}``, are computed side by side, each with its changes.
+        ``variants``, a list of ``{"settings", "methods"}``, are computed side by side, each with its changes; ``grid``
+        maps settings to lists of values, and every combination of them is a variant.
         """
         values = dict(values)
         kind = values.pop("kind", None)
         if kind not in KINDS:
             raise unknown("benchmark", str(kind), KINDS)
         preset, settings = values.pop("preset", "paper"), _of(dict, values.pop("settings", {}), "settings")
-        known = ("variants", "partitions", "methods", "seeds", "rounds", "feedback_epochs", "feedback", "equal_compute")
+        known = ("variants", "grid", "partitions", "methods", "seeds", *ROUNDS_ONLY, "equal_compute")
         for name in values:
             if name not in known:
                 raise unknown("entry of a benchmark", name, ("kind", "preset", "settings", *known))
@@ -62,11 +68,13 @@ class Spec:
         _refuse_instead(settings)
         base = configure(preset, overrides=settings)
         usual = PARTITIONS if base.dataset == paper.DATASET else (base.partition,)
+        grid = _grid(values.get("grid", {}))
         variants = []
         for variant in _of(list, values.get("variants", [{}]), "variants"):
             changes, methods = _variant(variant, values.get("methods", "all"))
-            config = configure(preset, overrides={**settings, **changes})
-            variants.append((config, tuple(_methods(kind, methods, equal))))
+            for point in _points(grid):
+                config = configure(preset, overrides={**settings, **changes, **point})
+                variants.append((config, tuple(_methods(kind, methods, equal))))
         spec = cls(
             kind,
             tuple(variants),
@@ -76,10 +84,14 @@ class Spec:
             feedback_epochs=_of(int, values.get("feedback_epochs", FEEDBACK_EPOCHS), "feedback_epochs"),
             feedback=str(values.get("feedback", SERVER)),
             equal_compute=equal,
+            grid=tuple(grid),
         )
         if not (spec.partitions and spec.seeds and spec.cells()):
             raise InputError("There is nothing to compute: a benchmark needs at least one partition, method and seed.")
-        spec._refuse_repetition()
+        if grid:
+            spec._refuse_idle(grid)
+        else:
+            spec._refuse_repetition()
         if kind == "rounds" and spec.rounds < 2:
             raise InputError(f"rounds must be at least 2, but is {spec.rounds}; one round is `fedol bench one-round`.")
         if spec.feedback_epochs < 1:
@@ -109,10 +121,17 @@ class Spec:
 
     def groups(self) -> list[list[Cell]]:
         """The cells that share data and clients."""
-        grouped: dict[tuple[str, int], list[Cell]] = {}
+        grouped: dict[tuple[Any, ...], list[Cell]] = {}
         for cell in self.cells():
-            grouped.setdefault((cell.config.partition, cell.config.seed), []).append(cell)
+            grouped.setdefault(tuple(getattr(cell.config, field.name) for field in fields(Dealing)), []).append(cell)
         return list(grouped.values())
+
+    def dealings(self) -> list[RunConfig]:
+        """A configuration for each way in which the variants deal the data: one, unless the grid has several."""
+        found: dict[tuple[Any, ...], RunConfig] = {}
+        for config, _ in self.variants:
+            found.setdefault(tuple(getattr(config, field.name) for field in fields(Dealing)), config)
+        return list(found.values())
 
     def _refuse_repetition(self) -> None:
         """A variant that changes nothing is a mistake in the file: its row would be missing in the table."""
@@ -122,6 +141,20 @@ class Spec:
             if not new:
                 raise InputError(f"Variant {number} changes nothing: its results are those of the variants before it.")
             asked |= new
+
+    def _refuse_idle(self, grid: Mapping[str, Sequence[Any]]) -> None:
+        """Of a setting that no method heeds, all values would be one row."""
+        for name, values in grid.items():
+            hashes = {
+                frozenset(
+                    self._cell(method, replace(config, **{name: value})).hash
+                    for config, methods in self.variants
+                    for method in methods
+                )
+                for value in values
+            }
+            if len(hashes) == 1 < len(values):
+                raise InputError(f"None of these methods depends on {name}; give it one value.")
 
     def _cell(self, method: str, config: RunConfig) -> Cell:
         if self.equal_compute and find(method).targets and not find(method).iterates:
@@ -154,6 +187,43 @@ def read_spec(path: Path, trust_code: bool = False, **settings: Any) -> Spec:
     return Spec.from_json(read_values(path, trust_code, **settings))
 
 
+def usual_preset(dataset: str) -> str:
+    """The preset of a benchmark that names none: the paper's on its data, which are not small."""
+    return "paper" if dataset == paper.DATASET else "quick"
+
+
+def as_grid(name: str, value: Any) -> list[Any] | None:
+    """The values of a setting that has several; a list of models is one value, the models dealt in turn."""
+    if not isinstance(value, list | tuple | range):
+        return None
+    if name == "client_models" and not any(isinstance(each, list | tuple) for each in value):
+        return None
+    return list(value)
+
+
+def _grid(values: Any) -> dict[str, list[Any]]:
+    """Settings and their values, each once."""
+    found = {}
+    for name, several in _of(dict, values, "grid").items():
+        if name in INSTEAD:
+            raise InputError(f"A benchmark has '{INSTEAD[name]}' beside its settings, instead of a grid of '{name}'.")
+        if name in ONE:
+            raise InputError(f"A benchmark has one '{name}'; give it one value.")
+        distinct = []
+        for value in _of(list, several, f"the values of '{name}'"):
+            if value not in distinct:
+                distinct.append(value)
+        if not distinct:
+            raise InputError(f"The grid of '{name}' has no value; give at least one.")
+        found[name] = distinct
+    return found
+
+
+def _points(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Every combination of the values."""
+    return (dict(zip(grid, values, strict=True)) for values in product(*grid.values()))
+
+
 def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:
     """Method names, each once; ``all`` are those of the benchmark. FedOL stands beside the rounds as one round."""
     every = [*compared("rounds"), FEDOL] if kind == "rounds" else compared("equal-compute" if equal else "one-round")
@@ -171,7 +241,7 @@ def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:
 def _of(kind: type[T], value: Any, what: str) -> T:
     """A value of the file, if it is of this kind."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InputError(f"In a benchmark, {what} must be {JSON[kind]}, but is {value!r}.")
+        raise InputError(f"In a benchmark, {what} must be {JSON[kind]}, but is {brief(value)}.")
     return value
 
 
@@ -195,17 +265,30 @@ def _variant(values: Any, methods: Any) -> tuple[dict[str, Any], Any]:
 
 
 def _seeds(wanted: Any) -> list[int]:
-    """``3`` is the first three seeds; ``1,2`` or a list are these."""
-    several = _listed(wanted) if isinstance(wanted, str) and "," in wanted else wanted
+    """``3`` is the first three seeds; ``1,2``, ``0-4`` or a list are these."""
+    several = _listed(wanted) if isinstance(wanted, str) and re.search("[,-]", wanted) else wanted
     try:
-        if isinstance(several, list | tuple):
-            return list(dict.fromkeys(map(_whole, several)))
+        if isinstance(several, list | tuple | range):
+            return list(dict.fromkeys(seed for part in several for seed in _span(part)))
         count = _whole(several)
     except ValueError:
-        raise InputError(f"seeds must be a number from 0, or such numbers with commas, not {wanted!r}.") from None
+        raise InputError(
+            f"seeds must be a number from 0, or such numbers with commas, or 0-4, not {brief(wanted)}."
+        ) from None
     if count > MOST_SEEDS:
         raise InputError(f"{count} would be as many seeds; to name this one, write '{count},'.")
     return list(range(count))
+
+
+def _span(part: Any) -> Iterable[int]:
+    """One seed, or with a dash all from the first to the last."""
+    ends = re.fullmatch(r"\s*([0-9]{1,9})\s*-\s*([0-9]{1,9})\s*", part) if isinstance(part, str) else None
+    if ends is None:
+        return [_whole(part)]
+    first, last = map(int, ends.groups())
+    if not first <= last < first + MOST_SEEDS:
+        raise ValueError(part)
+    return range(first, last + 1)
 
 
 def _whole(value: Any) -> int:
@@ -222,5 +305,5 @@ def _listed(wanted: Any) -> list[str]:
     if isinstance(wanted, str):
         wanted = [part.strip() for part in wanted.split(",") if part.strip()]
     elif not (isinstance(wanted, list | tuple) and all(isinstance(name, str) for name in wanted)):
-        raise InputError(f"Methods and partitions are names with commas between them, or a list, not {wanted!r}.")
+        raise InputError(f"Methods and partitions are names with commas between them, or a list, not {brief(wanted)}.")
     return list(dict.fromkeys(wanted))

@@ -14,6 +14,8 @@ _HOME = {
     "Dataset": "fedol.data",
     "Knowledge": "fedol.knowledge",
     "Mixture": "fedol.core.mixture",
+    "NetClassifier": "fedol.estimators",
+    "OneShotClassifier": "fedol.estimators",
     "OpenSet": "fedol.knowledge.openset",
     "PseudoLabels": "fedol.core.voting",
     "RunConfig": "fedol.config",
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from fedol.core.voting import pseudo_labels as pseudo_labels
     from fedol.data import Dataset as Dataset
     from fedol.distillation import distill as distill
+    from fedol.estimators import NetClassifier as NetClassifier
+    from fedol.estimators import OneShotClassifier as OneShotClassifier
     from fedol.federation.taskfolder import TaskFolder as TaskFolder
     from fedol.knowledge import Knowledge as Knowledge
     from fedol.knowledge.openset import OpenSet as OpenSet

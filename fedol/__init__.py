@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# Read when torch is imported, so it must be said before. OpenMP's threads spin while they wait for work; on a core that
+# somebody else needs, everything then waits for them (benchmarks/threads.py: how much).
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Public names and where they live; torch is imported only when the first of them is used.
 _HOME = {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
 import numpy.typing as npt
 
@@ -18,11 +19,14 @@ from fedol.data import Dataset, Partition, from_pair
 from fedol.data.partitions import canonical
 from fedol.errors import FedolError, InputError, brief
 from fedol.federation.scenario import Engine, in_process
-from fedol.federation.simulation import RunResult, Simulation
+from fedol.federation.simulation import Simulation
 from fedol.keywords import GridKeywords, RunKeywords
 from fedol.progress import NOBODY, Observer, Several
 from fedol.report.comparison import Comparison
+from fedol.report.loggers import Logged, Logs
+from fedol.report.observers import display
 from fedol.report.pages import Pages
+from fedol.result import RunResult
 from fedol.settings import RunSettings, spelled_out
 
 Data: TypeAlias = str | Path | Dataset | tuple[npt.ArrayLike, npt.ArrayLike]
@@ -35,6 +39,8 @@ def run(
     *,
     out: str | Path | None = None,
     dataset: Data | None = None,
+    progress: bool | Literal["auto"] = "auto",
+    log: Logs = (),
     observer: Observer = NOBODY,
     engine: Engine = in_process,
     force: bool = False,
@@ -46,9 +52,13 @@ def run(
     [N, H, W]) and their labels, of which a fixed fifth is held out for the test. The run folder ``out`` defaults to
     ``runs/`` and the dataset's name and configuration hash; the same call again continues or reads it. Where the
     folder's run was made with other settings, other data or other code of a model or method of yours, that is an error;
-    ``force`` makes the run in the folder anew. ``observer`` is told how far it is (``fedol.progress.Observer``).
-    ``engine`` trains the clients: in this process, or ``fedol.federation.transports.flower_engine.on_ray(...)``, with
-    the same result.
+    ``force`` makes the run in the folder anew. ``engine`` trains the clients: in this process, or
+    ``fedol.federation.transports.flower_engine.on_ray(...)``, with the same result.
+
+    ``progress`` shows how far it is: bars on a terminal, a table in a notebook, elsewhere a line now and then; False is
+    silent. ``log`` names where its figures go, too: ``"tensorboard"``, ``"mlflow"``, ``"wandb"``, an object of yours
+    (``fedol.report.loggers.Log``), or several. ``observer`` is told everything (``fedol.progress.Observer``), and takes
+    the place of the display unless ``progress`` is True.
     """
     if not (config is None or isinstance(config, RunConfig)):
         raise InputError(f"The configuration must be a fedol.RunConfig, but is {brief(config)}; data go in dataset=.")
@@ -58,15 +68,25 @@ def run(
         values["dataset"], own = _named(dataset)
     config = configure(values.pop("preset", None), overrides=values) if config is None else changed(config, values)
     folder = default_folder(config) if out is None else Path(out)
-    observers = Several(observer, Pages())
-    result = Simulation(config, folder, own, engine, force).run(observers)
-    observers.finished(folder)
-    return result
+    with _watched(progress, observer) as seen, Logged(log, folder) as logs:
+        observers = Several(seen, logs, Pages())
+        summary, already = Simulation(config, folder, own, engine, force).run(observers)
+        observers.finished(folder)
+    return RunResult(folder, summary, already)
 
 
 def default_folder(config: RunConfig) -> Path:
     """Where a run goes that is not told: ``runs/``, the dataset's name and the configuration's hash."""
     return Path("runs") / f"{Path(config.dataset).stem}-{config.hash}"
+
+
+@contextmanager
+def _watched(progress: bool | Literal["auto"], observer: Observer) -> Iterator[Observer]:
+    """The observer, and the display before it where one is wanted."""
+    if not isinstance(progress, bool) and progress != "auto":
+        raise InputError("progress is 'auto', True or False.")
+    with display(observer is NOBODY if progress == "auto" else progress) as screen:
+        yield Several(screen, observer)
 
 
 @spelled_out(RunSettings, but=("dataset", "method", "partition", "seed"))
@@ -78,6 +98,7 @@ def compare(
     *,
     against: str | None = None,
     out: str | Path = "bench",
+    progress: bool | Literal["auto"] = "auto",
     observer: Observer = NOBODY,
     **settings: Unpack[GridKeywords],
 ) -> Comparison:
@@ -89,7 +110,7 @@ def compare(
 
     The folder ``out`` is that of ``fedol bench``: what is finished there is not done again, a call that was stopped
     continues, and methods that hear the same clients train them once. The preset is ``paper`` on CIFAR-100, else
-    ``quick``. ``observer`` is told how far it is.
+    ``quick``. ``progress`` and ``observer`` are those of ``fedol.run``.
     """
     dataset, own = _named(data)
     values: dict[str, Any] = dict(settings)
@@ -107,9 +128,10 @@ def compare(
         named = [partitions] if isinstance(partitions, Partition) else partitions
         wanted["partitions"] = named if isinstance(named, str) else list(map(_partition, named))
     spec = Spec.from_json(wanted)
-    bench = Bench(spec, Path(out), own)
-    Table.of(bench.spec, bench.folder, against)  # a wrong name is an error now, not after hours
-    outcome = bench.run(Progress(lambda *_: None, observer=observer))
+    with _watched(progress, observer) as seen:
+        bench = Bench(spec, Path(out), own)
+        Table.of(bench.spec, bench.folder, against)  # a wrong name is an error now, not after hours
+        outcome = bench.run(Progress(lambda *_: None, observer=seen))
     table = Table.of(bench.spec, bench.folder, against)
     failed = tuple(outcome["failed"])
     if not outcome["finished"]:

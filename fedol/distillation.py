@@ -23,7 +23,7 @@ from fedol.models import ModelSpec
 from fedol.robust import NONE, Defence, screen
 from fedol.seeding import derive
 from fedol.settings import Training, Voting
-from fedol.training import Job, Process, Recipe, Snapshot, drive, resolve_device
+from fedol.training import Fit, Job, Process, Recipe, Snapshot, drive, resolve_device
 
 Note = Callable[[int, Knowledge], None]
 
@@ -50,7 +50,7 @@ class Store(Protocol):
     def last(self) -> ServerModel | None:
         """The server after the last finished iteration."""
 
-    def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
+    def finish(self, server: ServerModel, targets: Targets, fit: Fit) -> None:
         """Keep an iteration that has just finished."""
 
     def snapshot(self, iteration: int) -> Snapshot | None:
@@ -246,6 +246,6 @@ def serve(
             record["unsure_above"] = unsure_above(server.predict_log_proba(public).exp(), targets.strange)
         server = replace(server, history=[*server.history, record])
         if store:
-            store.finish(server, targets, result.seconds)
+            store.finish(server, targets, result)
     server.module.eval()
     return server

@@ -86,7 +86,7 @@ class Table:
         return [*found, differences] if differences.rows else found
 
     def records(self) -> list[dict[str, Any]]:
-        """A record for every row and partition: numbers in %, differences in points."""
+        """A record for every row and partition, accuracies and differences as shares of one."""
         found = []
         for row in self.rows:
             for partition in self.partitions:
@@ -94,7 +94,7 @@ class Table:
                 for entry, what in ((self.entry(row, partition), ""), (self.difference(row, partition), "difference")):
                     known = entry or {"mean": None, "std": None, "n": 0}
                     names = (what or "accuracy", *(f"{what}_{name}".strip("_") for name in ("std", "n")))
-                    values = (_percent(known["mean"]), _percent(known["std"]), known["n"])
+                    values = (known["mean"], known["std"], known["n"])
                     record |= dict(zip(names, values, strict=True))
                 found.append(record)
         return found
@@ -110,8 +110,7 @@ class Table:
                     head = {"method": row.method, **_values(self.grid, row), "partition": partition}
                     base = None if other is row else theirs.get(cell["seed"])
                     over = None if base is None else cell["accuracy"] - base
-                    accuracy, difference = _percent(cell["accuracy"]), _percent(over)
-                    found.append({**head, "seed": cell["seed"], "accuracy": accuracy, "difference": difference})
+                    found.append({**head, "seed": cell["seed"], "accuracy": cell["accuracy"], "difference": over})
         return found
 
     def _accuracies(self) -> Sheet:
@@ -185,7 +184,3 @@ def word(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(map(word, value))
     return f"{value:g}" if isinstance(value, float) else describe(value) if callable(value) else str(value)
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else round(100 * share, 4)

@@ -30,6 +30,15 @@ TrustCode = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]
 
+Logs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        help="Where figures go, too: tensorboard (into the run folder), mlflow or wandb; may be repeated.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+
 TaskDir = Annotated[Path, typer.Argument(help="The task's folder.")]
 PublicSamples = Annotated[
     Path | None, typer.Option("--public", help="The public samples, where they are not in the task's folder.")

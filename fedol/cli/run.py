@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import webbrowser
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +12,13 @@ import typer
 from rich.console import Console
 
 from fedol.cli.interrupts import resumable
-from fedol.cli.options import OUTPUT, Config, Force, Json, Preset, Quiet, TrustCode, with_settings
+from fedol.cli.options import OUTPUT, Config, Force, Json, Logs, Preset, Quiet, TrustCode, with_settings
 from fedol.settings import TRAINING, Dealing, RunSettings
 
 if TYPE_CHECKING:
     from fedol.config import RunConfig
     from fedol.federation.scenario import Engine
-    from fedol.federation.simulation import RunResult
+    from fedol.result import RunResult
 
 
 @with_settings(RunSettings)
@@ -52,12 +51,9 @@ def run(
     force: Force = False,
     tensorboard: Annotated[
         bool,
-        typer.Option(
-            "--tensorboard",
-            help="Also log for TensorBoard, into the run folder's tensorboard/.",
-            rich_help_panel=OUTPUT,
-        ),
+        typer.Option("--tensorboard", help="The same as --log tensorboard.", rich_help_panel=OUTPUT, hidden=True),
     ] = False,
+    log: Logs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -73,21 +69,14 @@ def run(
     from fedol.api import default_folder
     from fedol.api import run as simulate
     from fedol.config import configure
-    from fedol.progress import Several
-    from fedol.report.live import LiveProgress
-    from fedol.report.observers import BoardLog
     from fedol.report.terminal import history_table, plain, run_table, suspicions
 
     wanted = configure(preset, config, settings, trust_code)
     others = [_comparable(run, wanted) for run in beside or []]
     folder = out or default_folder(wanted)
     trains = _engine(engine, client_cpus, client_gpus)
-    with (
-        LiveProgress(quiet=quiet or as_json) as progress,
-        BoardLog(folder / "tensorboard") if tensorboard else nullcontext() as board,
-    ):
-        observer = Several(progress, board) if board else progress
-        result = simulate(wanted, out=folder, observer=observer, engine=trains, force=force)
+    logs = [*(log or []), *(["tensorboard"] if tensorboard else [])]
+    result = simulate(wanted, out=folder, progress=not (quiet or as_json), log=logs, engine=trains, force=force)
     if as_json:
         print(json.dumps({"out": str(result.out), **result.summary}, indent=1))
     if as_json or quiet:

@@ -29,15 +29,15 @@ class Comparison:
         return replace(self, table=replace(self.table, against=wanted))
 
     def to_frame(self, per_seed: bool = False) -> Any:
-        """A pandas ``DataFrame`` in percent: a line per method, value and partition, or per finished seed as well.
+        """A pandas ``DataFrame``: a line per method, value of the grid and partition, or for each of the seeds.
 
-        ``difference`` is in points above the method that all are compared with, paired by seed; ``difference_n`` says
-        over how many.
+        Accuracies go from 0 to 1. ``difference`` is how far they are above the method that all are compared with,
+        paired by seed; ``difference_n`` says over how many.
         """
         try:
             import pandas
         except ImportError:
-            raise MissingExtra("Frames need pandas: pip install 'fedol[frame]'.") from None
+            raise MissingExtra("A frame needs pandas: pip install 'fedol[frame]'.") from None
         return pandas.DataFrame(self.table.runs() if per_seed else self.table.records())
 
     def to_markdown(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,16 @@ def blank(width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("Plots need matplotlib: pip install 'fedol[plot]'.") from None
-    figure = Figure(figsize=(width, height), layout="constrained")
+
+    class Shown(Figure):
+        """What a notebook shows as a picture, without pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            picture = io.BytesIO()
+            self.savefig(picture, format="png", dpi=110)
+            return picture.getvalue()
+
+    figure = Shown(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
@@ -82,7 +92,7 @@ def comparison_figure(table: Table) -> Any:
         axes.grid(alpha=0.3, axis="both" if curves else "x")
     if curves:
         panels[0].set_ylabel("accuracy, %")
-        panels[-1].legend(fontsize=8)
+        figure.legend(*panels[0].get_legend_handles_labels(), fontsize=8, ncols=4, loc="outside lower center")
     return figure
 
 
@@ -98,6 +108,7 @@ def _curves(axes: Any, table: Table, partition: str) -> None:
         axes.errorbar(
             [value for value, _ in at], means, spreads, marker="o", ms=4, capsize=3, label=shown(title(method), "plot")
         )
+    axes.set_xticks(sorted({point[0] for row in table.rows for point in row.points if point[0] is not None}))
     axes.set_xlabel(shown(name, "plot"))
 
 
@@ -152,3 +163,37 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
     if any(panel["beside"] for panel in panels):
         figure.supxlabel("solid: ours; dotted: the paper's", size=8)
     save(figure, path)
+
+
+def run_figure(summary: dict[str, Any], metrics: list[dict[str, Any]]) -> Any:
+    """A run: everyone's accuracy as bars, beside them the losses, a line per client and iteration of the server."""
+    curves = [line for line in metrics if line.get("losses")]
+    figure = blank(10 if curves else 5, 3.6)
+    panels = 2 if curves else 1
+    names = [f"client {client['client']}" for client in summary["clients"]]
+    values = [client["accuracy"] for client in summary["clients"]]
+    colours = ["tab:gray"] * len(names)
+    for name in ("ensemble", "server"):
+        if summary[name] is not None:
+            names.append(name)
+            values.append(summary[name]["accuracy"])
+            colours.append("tab:blue" if name == "server" else "tab:cyan")
+    axes = figure.add_subplot(1, panels, 1)
+    axes.barh(names, [100 * value for value in values], color=colours)
+    axes.invert_yaxis()
+    config = summary["config"]
+    axes.set(
+        title=shown(f"{config['dataset']}, {config['partition']}", "plot"), xlabel="test accuracy, %", xlim=(0, 100)
+    )
+    if not curves:
+        return figure
+    axes = figure.add_subplot(1, panels, 2)
+    for line in curves:
+        server = line["stage"] == "iteration"
+        style = {"color": "tab:blue", "lw": 1.8} if server else {"color": "tab:gray", "lw": 0.8}
+        axes.plot(range(1, len(line["losses"]) + 1), line["losses"], **style)
+    axes.plot([], [], color="tab:gray", label="clients")
+    axes.plot([], [], color="tab:blue", label="server, an iteration a line")
+    axes.set(title="loss after each epoch", xlabel="epoch", yscale="log")
+    axes.legend(fontsize=8)
+    return figure

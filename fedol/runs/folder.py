@@ -38,7 +38,7 @@ from fedol.methods import Targets
 from fedol.model import ServerModel, load
 from fedol.models import ModelSpec
 from fedol.runs.locks import Held, Taken, hold
-from fedol.training import Snapshot
+from fedol.training import Fit, Snapshot
 from fedol.training.snapshot import EpochFile
 
 SCHEMA = 1
@@ -177,7 +177,7 @@ class RunFolder:
         """Keep the verdict."""
         write_json(self.path / "screening.json", screening)
 
-    def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
+    def finish(self, server: ServerModel, targets: Targets, fit: Fit) -> None:
         """Keep a finished iteration; the checkpoint comes last, because it is what marks it finished."""
         record = server.history[-1]
         if targets.votes:
@@ -186,7 +186,7 @@ class RunFolder:
         confidence, classes = targets.soft.max(1)
         taught = {"classes": classes.int(), "confidence": confidence.float()}
         write_tensors(self.targets(record["iteration"]), taught, {})
-        self.log({"stage": "iteration", **record, "seconds": seconds})
+        self.log({"stage": "iteration", **record, "seconds": fit.seconds, "losses": fit.losses})
         server.save(self.checkpoint(record["iteration"]))
         self._epoch(record["iteration"]).forget()
 

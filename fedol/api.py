@@ -11,9 +11,10 @@ from typing import Any, Literal, TypeAlias, Unpack
 import numpy.typing as npt
 
 from fedol.bench.comparison import Table
+from fedol.bench.grid import as_grid
 from fedol.bench.plan import Progress
 from fedol.bench.runner import Bench
-from fedol.bench.spec import Spec, as_grid, usual_preset
+from fedol.bench.spec import Spec, usual_preset
 from fedol.config import RunConfig, changed, configure
 from fedol.data import Dataset, Partition, from_pair
 from fedol.data.partitions import canonical
@@ -114,7 +115,7 @@ def compare(
     """
     dataset, own = _named(data)
     values: dict[str, Any] = dict(settings)
-    preset = values.pop("preset", usual_preset(dataset))
+    preset = values.pop("preset", usual_preset({"dataset": dataset}))
     grid = {name: several for name, value in values.items() if (several := as_grid(name, value)) is not None}
     wanted: dict[str, Any] = {
         "kind": "one-round",

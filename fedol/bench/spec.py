@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fedol.bench import paper
 from fedol.bench.cells import FEDOL, FEEDBACK_EPOCHS, FEEDBACKS, SERVER, Cell, identified
+from fedol.bench.grid import checked, points
 from fedol.config import RunConfig, configure
 from fedol.data import Dataset
 from fedol.data.partitions import canonical
@@ -27,7 +27,6 @@ PARTITIONS = ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")  # th
 DATA = ("dataset", "data_dir", "public", "clients", "development", "partition", "seed", "device")  # all variants share
 ROUNDS_ONLY = ("rounds", "feedback_epochs", "feedback")
 INSTEAD = {"partition": "partitions", "method": "methods", "seed": "seeds"}
-ONE = ("dataset", "data_dir", "device")  # which a benchmark has once
 MOST_SEEDS = 1000  # a larger number is a seed, not how many
 JSON = {dict: "a JSON object", list: "a list", int: "a whole number", bool: "true or false"}
 
@@ -68,11 +67,11 @@ class Spec:
         _refuse_instead(settings)
         base = configure(preset, overrides=settings)
         usual = PARTITIONS if base.dataset == paper.DATASET else (base.partition,)
-        grid = _grid(values.get("grid", {}))
+        grid = checked(values.get("grid", {}), INSTEAD)
         variants = []
         for variant in _of(list, values.get("variants", [{}]), "variants"):
             changes, methods = _variant(variant, values.get("methods", "all"))
-            for point in _points(grid):
+            for point in points(grid):
                 config = configure(preset, overrides={**settings, **changes, **point})
                 variants.append((config, tuple(_methods(kind, methods, equal))))
         spec = cls(
@@ -176,8 +175,9 @@ def read_values(path: Path, trust_code: bool = False, **settings: Any) -> dict[s
         raise InputError(f'The benchmark {path} must be like {{"kind": "one-round", "settings": {{"width": 16}}}}.')
     variants = values.get("variants", [])
     for part in (values, *(variants if isinstance(variants, list) else ())):
-        if isinstance(part, dict) and isinstance(part.get("settings"), dict):
-            check_settings(part["settings"], str(path), trust_code)
+        for settings_of in (part.get("settings"), part.get("grid")) if isinstance(part, dict) else ():
+            if isinstance(settings_of, dict):
+                check_settings(settings_of, str(path), trust_code)
     given = {name: value for name, value in settings.items() if value is not None}
     return {**values, "settings": {**values.get("settings", {}), **given}}
 
@@ -187,41 +187,13 @@ def read_spec(path: Path, trust_code: bool = False, **settings: Any) -> Spec:
     return Spec.from_json(read_values(path, trust_code, **settings))
 
 
-def usual_preset(dataset: str) -> str:
-    """The preset of a benchmark that names none: the paper's on its data, which are not small."""
-    return "paper" if dataset == paper.DATASET else "quick"
+def usual_preset(settings: Mapping[str, Any]) -> str:
+    """The preset of a benchmark that names none: the paper's on its data, which are not small.
 
-
-def as_grid(name: str, value: Any) -> list[Any] | None:
-    """The values of a setting that has several; a list of models is one value, the models dealt in turn."""
-    if not isinstance(value, list | tuple | range):
-        return None
-    if name == "client_models" and not any(isinstance(each, list | tuple) for each in value):
-        return None
-    return list(value)
-
-
-def _grid(values: Any) -> dict[str, list[Any]]:
-    """Settings and their values, each once."""
-    found = {}
-    for name, several in _of(dict, values, "grid").items():
-        if name in INSTEAD:
-            raise InputError(f"A benchmark has '{INSTEAD[name]}' beside its settings, instead of a grid of '{name}'.")
-        if name in ONE:
-            raise InputError(f"A benchmark has one '{name}'; give it one value.")
-        distinct = []
-        for value in _of(list, several, f"the values of '{name}'"):
-            if value not in distinct:
-                distinct.append(value)
-        if not distinct:
-            raise InputError(f"The grid of '{name}' has no value; give at least one.")
-        found[name] = distinct
-    return found
-
-
-def _points(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """Every combination of the values."""
-    return (dict(zip(grid, values, strict=True)) for values in product(*grid.values()))
+    Where no data are named but a folder for them is, they are the paper's: the digits need none.
+    """
+    named = settings.get("dataset", paper.DATASET if settings.get("data_dir") else RunConfig.dataset)
+    return "paper" if named == paper.DATASET else "quick"
 
 
 def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:

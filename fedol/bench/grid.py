@@ -53,7 +53,7 @@ def _read(item: Field[Any], text: str) -> Any:
 
 
 def checked(values: Any, instead: Mapping[str, str]) -> dict[str, list[Any]]:
-    """The grid of a benchmark's file: settings and their values, each once; ``instead`` has its own place in the file."""
+    """The grid of a file: settings and their values, each once. What ``instead`` names has a place of its own there."""
     if not isinstance(values, dict):
         raise InputError(f"In a benchmark, grid must be a JSON object, but is {brief(values)}.")
     found = {}

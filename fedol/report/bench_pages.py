@@ -13,6 +13,7 @@ from fedol.bench.cost import cost_sheet
 from fedol.bench.sheets import (
     OTHERS,
     Sheet,
+    best_rows,
     has,
     measure,
     one_round,
@@ -101,6 +102,7 @@ def bench_view(folder: Path) -> dict[str, Any]:
             "beside": has(table, "paper"),
             "over_fedol": has(table, "over_fedol"),
             "other_clients": other_clients(table),
+            "best": best_rows(table),
         }
         for table in numbers["one_round"]
     ]

@@ -12,7 +12,8 @@ themselves: the most that so many samples of these classes can teach.
 
 "Teacher" is the targets' accuracy on the public set, whose labels else do nothing but score and thin it. "Server" is
 that of a model of the same kind, trained on the soft targets (a sample with its likely classes, weighted), on held-out
-data. Nothing was decided on the seeds 10 to 12; what had to be was on 100 and 101.
+data. Nothing was decided on the seeds 20 to 22; what had to be was on 100 to 103. An earlier form was scored on 10 to
+12, which led to what the union does in another domain.
 
 Small enough for one core: 10 clients; Fashion-MNIST at 14 x 14 with 5,000 private and 1,000 public images, Adult with
 12,000 private rows, forests of 100 trees, of 50 on Fashion-MNIST and AG News. The real tables and texts are read from
@@ -55,7 +56,7 @@ from fedol.runs.evaluation import summary_statistics
 from fedol.runs.provenance import commit
 from fedol.seeding import numpy_generator
 
-SEEDS = (10, 11, 12)
+SEEDS = (20, 21, 22)
 CLIENTS = 10
 LEAST = 0.01  # a class below it is none of a sample's likely ones
 DOUBTS = ("plain sum", "doubted", "balanced", "mean with pool")  # in another domain, what the union does not do

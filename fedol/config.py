@@ -14,7 +14,7 @@ from fedol import robust as defences
 from fedol.code import fingerprint as code_fingerprint
 from fedol.data.partitions import PARTITIONS, Partition
 from fedol.data.partitions import canonical as partition_name
-from fedol.errors import InputError, unknown
+from fedol.errors import InputError, brief, unknown
 from fedol.knowledge.codecs import DEFAULT, find
 from fedol.methods import Distillation
 from fedol.models import address, describe, fingerprint
@@ -168,7 +168,7 @@ class ServerConfig(Learns, ServerSettings, Frozen):
 def check_model(model: Any) -> None:
     """Refuse what cannot name a model."""
     if not (isinstance(model, str) or callable(model)):
-        raise InputError(f"A model is a name, 'module:callable' or a class of yours, not {model!r}.")
+        raise InputError(f"A model is a name, 'module:callable' or a class of yours, not {brief(model)}.")
 
 
 def partition_code(name: str) -> str | None:
@@ -186,7 +186,7 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
     elif isinstance(models, Iterable):
         yield from models
     else:
-        raise InputError(f"The setting 'client_models' must be a list of models, but is {models!r}.")
+        raise InputError(f"The setting 'client_models' must be a list of models, but is {brief(models)}.")
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -239,7 +239,9 @@ def configure(
     """
     values = trusted(file, overrides or {}, trust_code)
     from_file = values.pop("preset", "quick")
-    preset = str(from_file if preset is None else preset)
+    preset = from_file if preset is None else preset
+    if not isinstance(preset, str):
+        raise InputError(f"The preset must be one of {', '.join(PRESETS)}, but is {brief(preset)}.")
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
     return changed(RunConfig(), {**PRESETS[preset], **values})

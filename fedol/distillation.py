@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import torch
 from torch import nn
@@ -14,6 +14,7 @@ from fedol.core.arrays import Array
 from fedol.core.union import unsure_above
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, unknown
+from fedol.keywords import ServerKeywords
 from fedol.knowledge import Knowledge
 from fedol.knowledge.upload import Uploads
 from fedol.methods import Distillation, Method, Targets, Teacher
@@ -106,7 +107,7 @@ def distill(
     seed: int = 0,
     device: str = "auto",
     defence: str = NONE,
-    **settings: Any,
+    **settings: Unpack[ServerKeywords],
 ) -> ServerModel:
     """Train a server model from clients' knowledge and the public samples (an array: uint8 [N, channels, H, W]).
 
@@ -133,7 +134,7 @@ def distill(
     if len(names) != count:
         raise InputError(f"There are {len(names)} class names, but the clients predict {count} classes.")
     architecture = Architecture.on(shared, model, names, width)
-    wanted = replace(_wanted(method, settings), defence=Defence.parse(defence))
+    wanted = replace(_wanted(method, {**settings}), defence=Defence.parse(defence))
     where, known = resolve_device(device), methods.knowing(methods.find(method).name)
     ((_, learnt),) = drive([learn(known, clients, shared, architecture, wanted, seed, where)], where)
     return learnt.server

@@ -36,6 +36,34 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     return InputError(f"There is no {kind} '{name}'; {hint}")
 
 
+BRIEF = 60  # characters of a value in a sentence
+
+
+def brief(value: object) -> str:
+    """A value as an error names it: a short plain one as Python writes it, anything else by its kind and size."""
+    if isinstance(value, list | tuple | dict | set | frozenset) and len(value) > BRIEF // 2:
+        return f"a {type(value).__name__} of {len(value):,}"
+    if _plain(value) and len(words := repr(value)) <= BRIEF:
+        return words
+    if isinstance(value, str):
+        return f"text of {len(value):,} characters"
+    if isinstance(value, type) or callable(value):
+        return str(getattr(value, "__name__", type(value).__name__))
+    shape, kind = getattr(value, "shape", None), type(value).__name__
+    if isinstance(shape, tuple):
+        return f"{kind} of shape {list(shape)}"
+    return f"a {kind} of {len(value):,}" if isinstance(value, list | tuple | dict | set | frozenset) else f"a {kind}"
+
+
+def _plain(value: object) -> bool:
+    """Whether a value is a number or text, or holds nothing else."""
+    if isinstance(value, dict):
+        return all(_plain(each) for pair in value.items() for each in pair)
+    if isinstance(value, list | tuple):
+        return all(map(_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
+
+
 def measures(shape: Iterable[int]) -> str:
     """A shape in words: 3x32x32."""
     return "x".join(map(str, shape))

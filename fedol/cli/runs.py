@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from fedol.cli import complete
 from fedol.cli.options import Json
 
 if TYPE_CHECKING:
@@ -18,7 +19,12 @@ runs = typer.Typer(
     help="The runs there are: list them, compare them, remove them.",
     epilog="Example: fedol runs, then: fedol runs compare runs/first runs/second",
 )
-Places = Annotated[list[Path] | None, typer.Argument(help="Run folders, or folders that hold some; runs by default.")]
+Places = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Run folders, or folders that hold some; runs by default.", autocompletion=complete.run_folders
+    ),
+]
 
 
 @runs.callback(invoke_without_command=True)

@@ -32,7 +32,7 @@ from weakref import WeakValueDictionary
 
 from fedol.code import PYTHON
 from fedol.config import Frozen
-from fedol.errors import FedolError
+from fedol.errors import FedolError, brief
 from fedol.files import TEMPORARY, intact, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
 from fedol.methods import Targets
 from fedol.model import ServerModel, load
@@ -106,7 +106,7 @@ class RunFolder:
 
     def _check(self, found: dict[str, Any], config: Frozen) -> None:
         if changes := config.changes(found["config"]):
-            words = "; ".join(f"{name} was {then!r}, now {now!r}" for name, (then, now) in changes.items())
+            words = "; ".join(f"{name} was {brief(then)}, now {brief(now)}" for name, (then, now) in changes.items())
             raise FedolError(f"{self.path} holds another run ({words}); {ANEW}.")
         if other := config.other_code(found["code"]):
             words, have = " and ".join(other), "has" if len(other) == 1 else "have"

@@ -210,8 +210,8 @@ def in_words(calibration: dict[str, Any]) -> str:
     gap = f"{100 * abs(sure - right):.1f} points"
     verdict = "as it should be" if abs(sure - right) < TRUE else f"{gap} {'too sure' if sure > right else 'too modest'}"
     return (
-        f"Over all test samples the server is {percent(sure)} sure and {percent(right)} right: {verdict}. Expected calibration "
-        f"error: level by level, the two are {100 * calibration['ece']:.1f} points apart in the mean."
+        f"Over all test samples the server is {percent(sure)} sure and {percent(right)} right: {verdict}. Expected "
+        f"calibration error: level by level, the two are {100 * calibration['ece']:.1f} points apart in the mean."
     )
 
 

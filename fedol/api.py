@@ -28,6 +28,7 @@ from fedol.report.loggers import Logged, Logs
 from fedol.report.observers import display
 from fedol.report.pages import Pages
 from fedol.result import RunResult
+from fedol.runs.names import default_folder
 from fedol.settings import RunSettings, spelled_out
 
 Data: TypeAlias = str | Path | Dataset | tuple[npt.ArrayLike, npt.ArrayLike]
@@ -50,10 +51,10 @@ def run(
     """Simulate a federation; ``settings`` are fields of ``RunConfig`` (and ``preset``).
 
     ``dataset`` is a name, a path, a ``Dataset`` of your own, or a pair: images (uint8 [N, channels, H, W] or
-    [N, H, W]) and their labels, of which a fixed fifth is held out for the test. The run folder ``out`` defaults to
-    ``runs/`` and the dataset's name and configuration hash; the same call again continues or reads it. Where the
-    folder's run was made with other settings, other data or other code of a model or method of yours, that is an error;
-    ``force`` makes the run in the folder anew. ``engine`` trains the clients: in this process, or
+    [N, H, W]) and their labels, of which a fixed fifth is held out for the test. The run folder ``out`` has a telling
+    name by default, such as ``runs/digits-dirichlet0.3-fedol-seed0``; the same call again continues or reads it. Where
+    the folder's run was made with other settings, other data or other code of a model or method of yours, that is an
+    error; ``force`` makes the run in the folder anew. ``engine`` trains the clients: in this process, or
     ``fedol.federation.transports.flower_engine.on_ray(...)``, with the same result.
 
     ``progress`` shows how far it is: bars on a terminal, a table in a notebook, elsewhere a line now and then; False is
@@ -74,11 +75,6 @@ def run(
         summary, already = Simulation(config, folder, own, engine, force).run(observers)
         observers.finished(folder)
     return RunResult(folder, summary, already)
-
-
-def default_folder(config: RunConfig) -> Path:
-    """Where a run goes that is not told: ``runs/``, the dataset's name and the configuration's hash."""
-    return Path("runs") / f"{Path(config.dataset).stem}-{config.hash}"
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class MissingExtra(FedolError):
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a name that is not in a registry, with the nearest known name."""
-    names = sorted(known)
+    names, name = sorted(known), name if len(name) <= 80 else f"{name[:79]}…"
     lowered = {other.lower(): other for other in names}
     near = get_close_matches(name.lower(), lowered, n=1)
     hint = f"did you mean '{lowered[near[0]]}'?" if near else f"known are: {', '.join(names)}."

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
+from fedol.cli import complete
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import OUTPUT, Config, Json, Quiet, TrustCode, with_settings
 from fedol.errors import MissingExtra
@@ -44,10 +45,16 @@ Out = Annotated[
 ]
 Partitions = Annotated[
     str | None,
-    typer.Option(help="Partitions with commas; the default is the paper's four on its data, else the preset's."),
+    typer.Option(
+        help="Partitions with commas; the default is the paper's four on its data, else the preset's.",
+        autocompletion=complete.PARTITIONS,
+    ),
 ]
 NAMES = "or names with commas, of which one may be 'all'; --dry-run shows the rows."
-Methods = Annotated[str | None, typer.Option(help=f"'all' (the paper's, their variants, the controls), {NAMES}")]
+Methods = Annotated[
+    str | None,
+    typer.Option(help=f"'all' (the paper's, their variants, the controls), {NAMES}", autocompletion=complete.METHODS),
+]
 SeveralRounds = Annotated[
     str | None,
     typer.Option(help=f"'all' (fedavg, fedprox, feddf, fedhkt, fedet, mine and, for one round, fedol), {NAMES}"),
@@ -55,7 +62,11 @@ SeveralRounds = Annotated[
 Seeds = Annotated[str | None, typer.Option(help="How many seeds, or which: 3 is 0,1,2 and 0-2. (default: 1)")]
 Preset = Annotated[
     str | None,
-    typer.Option(help="quick, paper or best. (default: paper on CIFAR-100, else quick)", rich_help_panel="Settings"),
+    typer.Option(
+        help="quick, paper or best. (default: paper on CIFAR-100, else quick)",
+        rich_help_panel="Settings",
+        autocompletion=complete.one_of(complete.presets),
+    ),
 ]
 Grid = Annotated[
     list[str] | None,
@@ -177,7 +188,7 @@ def run_file(
 ) -> None:
     """A benchmark from a file: what --spec wrote, or an ablation, whose variants train side by side.
 
-    Example: fedol bench run results/specs/9-dev64.json --data-dir DATA --out bench
+    Example: fedol bench run bench.json --data-dir DATA --out bench
     """
     resumable()
     from fedol.bench.spec import read_values

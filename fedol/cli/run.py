@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from fedol.cli import complete
 from fedol.cli.interrupts import resumable
-from fedol.cli.options import OUTPUT, Config, Force, Json, Logs, Preset, Quiet, TrustCode, with_settings
+from fedol.cli.options import OUTPUT, Config, Force, Json, Logs, Preset, Quiet, RunDir, TrustCode, with_settings
 from fedol.settings import TRAINING, Dealing, RunSettings
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def run(
         str,
         typer.Option(
             help="What trains the clients: process (this one) or flower (Ray, many processes).",
+            autocompletion=complete.one_of(lambda: ("process", "flower")),
             rich_help_panel=TRAINING,
         ),
     ] = "process",
@@ -40,12 +42,17 @@ def run(
     ] = 0.0,
     out: Annotated[
         Path | None,
-        typer.Option(help="The run folder; the same one again continues the run.", rich_help_panel=OUTPUT),
+        typer.Option(
+            help="The run folder, by default one in runs/; the same one again continues the run.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     beside: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Show the server of this finished run of the same data, too; may be repeated.", rich_help_panel=OUTPUT
+            help="Show the server of this finished run of the same data, too; may be repeated.",
+            rich_help_panel=OUTPUT,
+            autocompletion=complete.run_folders,
         ),
     ] = None,
     force: Force = False,
@@ -66,17 +73,15 @@ def run(
               fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
     """
     resumable(force)
-    from fedol.api import default_folder
     from fedol.api import run as simulate
     from fedol.config import configure
     from fedol.report.terminal import history_table, plain, run_table, suspicions
 
     wanted = configure(preset, config, settings, trust_code)
     others = [_comparable(run, wanted) for run in beside or []]
-    folder = out or default_folder(wanted)
     trains = _engine(engine, client_cpus, client_gpus)
     logs = [*(log or []), *(["tensorboard"] if tensorboard else [])]
-    result = simulate(wanted, out=folder, progress=not (quiet or as_json), log=logs, engine=trains, force=force)
+    result = simulate(wanted, out=out, progress=not (quiet or as_json), log=logs, engine=trains, force=force)
     if as_json:
         print(json.dumps({"out": str(result.out), **result.summary}, indent=1))
     if as_json or quiet:
@@ -166,7 +171,10 @@ def partition(
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run or of a benchmark.")],
+    run: Annotated[
+        Path,
+        typer.Argument(help="The folder of a finished run or of a benchmark.", autocompletion=complete.run_folders),
+    ],
     share: Annotated[
         bool, typer.Option("--share", help="Make the page to pass on: nothing that a single client sent or scored.")
     ] = False,
@@ -198,7 +206,7 @@ BATCH = 512  # samples between two moves of the progress bar
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
+    run: RunDir,
     images: Annotated[Path, typer.Argument(help="An image, a folder of images, an .npz or an .npy file.")],
     trust_code: TrustCode = False,
     as_json: Json = False,
@@ -238,7 +246,7 @@ def predict(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
+    run: RunDir,
     onnx: Annotated[Path, typer.Option(help="The ONNX file to write.")],
     trust_code: TrustCode = False,
     quiet: Quiet = False,

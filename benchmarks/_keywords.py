@@ -107,7 +107,3 @@ def write() -> bool:
         return False
     FILE.write_text(text, encoding="utf-8")
     return True
-
-
-if __name__ == "__main__":
-    write()

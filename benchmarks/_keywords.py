@@ -39,7 +39,8 @@ def plain(kind: str) -> str:
 
 def several(kind: str) -> str:
     """One value, or a list of them for a grid."""
-    return f"{kind} | Sequence[{kind}]"
+    optional = " | None" if kind.endswith(" | None") else ""
+    return f"{kind.removesuffix(' | None')} | Sequence[{kind}]{optional}"
 
 
 def keywords() -> str:
@@ -106,7 +107,3 @@ def write() -> bool:
         return False
     FILE.write_text(text, encoding="utf-8")
     return True
-
-
-if __name__ == "__main__":
-    write()

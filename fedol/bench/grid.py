@@ -66,10 +66,16 @@ def checked(values: Any, instead: Mapping[str, str]) -> dict[str, list[Any]]:
             raise InputError(f"In a benchmark, the values of '{name}' must be a list of one or more.")
         distinct: list[Any] = []
         for value in several:
-            if value not in distinct:
+            if not any(_same(value, other) for other in distinct):
                 distinct.append(value)
         found[name] = distinct
     return found
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Whether two values are equal; what is not plain, such as an array, may have no such answer."""
+    plain = str, int, float, list, tuple
+    return value is other or (isinstance(value, plain) and isinstance(other, plain) and value == other)
 
 
 def points(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:

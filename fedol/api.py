@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, Unpack
 
@@ -70,20 +70,18 @@ def run(
         values["dataset"], own = _named(dataset)
     config = configure(values.pop("preset", None), overrides=values) if config is None else changed(config, values)
     folder = default_folder(config) if out is None else Path(out)
-    with _watched(progress, observer) as seen, Logged(log, folder) as logs:
-        observers = Several(seen, logs, Pages())
+    with _screen(progress, observer) as screen, Logged(log, folder) as logs:
+        observers = Several(screen, logs, observer, Pages())
         summary, already = Simulation(config, folder, own, engine, force).run(observers)
         observers.finished(folder)
     return RunResult(folder, summary, already)
 
 
-@contextmanager
-def _watched(progress: bool | Literal["auto"], observer: Observer) -> Iterator[Observer]:
-    """The observer, and the display before it where one is wanted."""
+def _screen(progress: bool | Literal["auto"], observer: Observer) -> AbstractContextManager[Observer]:
+    """The display, where one is wanted."""
     if not isinstance(progress, bool) and progress != "auto":
         raise InputError("progress is 'auto', True or False.")
-    with display(observer is NOBODY if progress == "auto" else progress) as screen:
-        yield Several(screen, observer)
+    return display(observer is NOBODY if progress == "auto" else progress)
 
 
 @spelled_out(RunSettings, but=("dataset", "method", "partition", "seed"))
@@ -125,10 +123,11 @@ def compare(
         named = [partitions] if isinstance(partitions, Partition) else partitions
         wanted["partitions"] = named if isinstance(named, str) else list(map(_partition, named))
     spec = Spec.from_json(wanted)
-    with _watched(progress, observer) as seen:
+    with _screen(progress, observer) as screen:
         bench = Bench(spec, Path(out), own)
         Table.of(bench.spec, bench.folder, against)  # a wrong name is an error now, not after hours
-        outcome = bench.run(Progress(lambda *_: None, observer=seen))
+        outcome = bench.run(Progress(lambda *_: None, observer=Several(screen, observer)))
+        screen.finished(bench.folder.path)
     table = Table.of(bench.spec, bench.folder, against)
     failed = tuple(outcome["failed"])
     if not outcome["finished"]:

@@ -203,10 +203,8 @@ def configure(
     values = trusted(file, overrides or {}, trust_code)
     from_file = values.pop("preset", "quick")
     preset = from_file if preset is None else preset
-    if not isinstance(preset, str):
-        raise InputError(f"The preset must be one of {', '.join(PRESETS)}, but is {brief(preset)}.")
-    if preset not in PRESETS:
-        raise unknown("preset", preset, PRESETS)
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise unknown("preset", preset if isinstance(preset, str) else brief(preset), PRESETS)
     return changed(RunConfig(), {**PRESETS[preset], **values})
 
 

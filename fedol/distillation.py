@@ -22,7 +22,7 @@ from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
 from fedol.robust import NONE, Defence, screen
 from fedol.seeding import derive
-from fedol.settings import Training, Voting
+from fedol.settings import Training, Voting, spelled_out
 from fedol.training import Fit, Job, Process, Recipe, Snapshot, drive, resolve_device
 
 Note = Callable[[int, Knowledge], None]
@@ -96,6 +96,7 @@ def _numbered(knowledge: Iterable[Knowledge], left_out: Collection[int]) -> Iter
     return ((k, client) for k, client in enumerate(knowledge) if k not in left_out)
 
 
+@spelled_out(Voting, Training, but=("method",))
 def distill(
     knowledge: Iterable[Knowledge | Array],
     public: Samples | Array,

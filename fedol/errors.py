@@ -41,18 +41,23 @@ BRIEF = 60  # characters of a value in a sentence
 
 def brief(value: object) -> str:
     """A value as an error names it: a short plain one as Python writes it, anything else by its kind and size."""
-    if isinstance(value, list | tuple | dict | set | frozenset) and len(value) > BRIEF // 2:
-        return f"a {type(value).__name__} of {len(value):,}"
+    kind = type(value).__name__
+    if (
+        isinstance(value, list | tuple)
+        and (odd := next((each for each in value if not _plain(each)), None)) is not None
+    ):
+        return f"a {kind} with {brief(odd)} in it"
     if _plain(value) and len(words := repr(value)) <= BRIEF:
         return words
     if isinstance(value, str):
         return f"text of {len(value):,} characters"
     if isinstance(value, type) or callable(value):
-        return str(getattr(value, "__name__", type(value).__name__))
-    shape, kind = getattr(value, "shape", None), type(value).__name__
-    if isinstance(shape, tuple):
+        return str(getattr(value, "__name__", kind))
+    if isinstance(shape := getattr(value, "shape", None), tuple):
         return f"{kind} of shape {list(shape)}"
-    return f"a {kind} of {len(value):,}" if isinstance(value, list | tuple | dict | set | frozenset) else f"a {kind}"
+    if isinstance(value, list | tuple | dict | set | frozenset):
+        return f"a {kind} of {len(value):,}"
+    return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def _plain(value: object) -> bool:

@@ -48,9 +48,9 @@ def own(record: type, name: str, default: Any, help: str = "") -> Any:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def spelled_out(record: type, but: Collection[str] = ()) -> Callable[[Function], Function]:
-    """Show the settings of a record, which a function takes as ``**settings``, in its signature and its help."""
-    known = [item for item in fields(record) if "help" in item.metadata and item.name not in but]
+def spelled_out(*records: type, but: Collection[str] = ()) -> Callable[[Function], Function]:
+    """Show the settings of records, which a function takes as ``**settings``, in its signature and its help."""
+    known = [item for record in records for item in fields(record) if "help" in item.metadata and item.name not in but]
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
@@ -61,7 +61,7 @@ def spelled_out(record: type, but: Collection[str] = ()) -> Callable[[Function],
         ]
         function.__signature__ = signature.replace(parameters=[*own, *settings])  # type: ignore[attr-defined]
         words = (f"        {item.name}: {item.metadata['help']}" for item in known)
-        function.__doc__ = "\n".join([f"{function.__doc__}\n    Settings, whose defaults are the preset's:\n", *words])
+        function.__doc__ = "\n".join([f"{function.__doc__}\n    Settings:\n", *words])
         return function
 
     return decorate

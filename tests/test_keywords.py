@@ -60,11 +60,18 @@ def test_the_file_is_made_of_the_records(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("function", "but"), [(fedol.run, {"dataset"}), (fedol.compare, {"dataset", "method", "partition", "seed"})]
+    ("function", "records", "but"),
+    [
+        (fedol.run, [RunSettings], {"dataset"}),
+        (fedol.compare, [RunSettings], {"dataset", "method", "partition", "seed"}),
+        (fedol.distill, [Voting, Training], {"method"}),
+    ],
 )
-def test_completion_shows_every_setting_with_its_default(function: Callable[..., Any], but: set[str]) -> None:
+def test_completion_shows_every_setting_with_its_default(
+    function: Callable[..., Any], records: list[Any], but: set[str]
+) -> None:
     shown, help_text = inspect.signature(function).parameters, inspect.getdoc(function)
-    for item in fields(RunSettings):
+    for item in (item for record in records for item in fields(record)):
         if item.name not in but:
             assert shown[item.name].default == item.default and shown[item.name].kind is inspect.Parameter.KEYWORD_ONLY
             assert f"{item.name}: {item.metadata['help']}" in str(help_text)

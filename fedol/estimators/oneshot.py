@@ -35,14 +35,14 @@ NETS, LARGER_NET = ("mlp", "cnn"), "cnn-large"  # where the samples are images
 class OneShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Clients learn apart, answer once on shared samples without labels, and teach one server, which predicts.
 
-    ``clients``  an estimator for all, or several dealt in turn; one of scikit-learn or alike, or the name of one of
-                 FedOL's networks (``"cnn"``) where the samples are images. By default forests, or ``mlp`` and ``cnn``
-    ``n_clients``  how many there are where ``fit`` is not told by ``groups`` who holds what
-    ``partition``  how their samples are dealt then: ``iid``, ``dirichlet:0.3``, ``classes:2``
-    ``method``   how answers become what the server learns; ``union`` needs ``folds`` + 1 fits of each client
-    ``server``   an estimator whose ``fit`` takes ``sample_weight``, or a network; by default a larger one of its kind
-    ``public_share``  of the samples, if ``fit`` gets no ``public`` ones: a random part, whose labels nobody uses
-    ``random_state``  also of every client and server that has none of its own
+    - ``clients``: an estimator for all, or several dealt in turn; one of scikit-learn or alike, or the name of one of
+      FedOL's networks (``"cnn"``) where the samples are images. By default forests, or ``mlp`` and ``cnn``.
+    - ``n_clients``: how many there are where ``fit`` is not told by ``groups`` who holds what.
+    - ``partition``: how their samples are dealt then: ``iid``, ``dirichlet:0.3``, ``classes:2``.
+    - ``method``: how answers become what the server learns; ``union`` needs ``folds`` + 1 fits of each client.
+    - ``server``: an estimator whose ``fit`` takes ``sample_weight``, or a network; by default a larger one of its kind.
+    - ``public_share``: of the samples, if ``fit`` gets no ``public`` ones: a random part, whose labels nobody uses.
+    - ``random_state``: also of every client and server that has none of its own.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from typing import Any
 from fedol.bench.comparison import Row, Table, word
 from fedol.errors import MissingExtra, unknown
 from fedol.methods import find, title
+from fedol.report.terminal import count
 from fedol.text import shown
 
 
@@ -68,8 +69,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         rows, partitions = self.table.rows, self.table.partitions
-        counts = [entry["n"] for row in rows for p in partitions if (entry := self.table.entry(row, p))]
-        size = f"{len(rows)} rows × {len(partitions)} partitions, n = {max(counts, default=0)}"
+        seeds = [entry["n"] for row in rows for p in partitions if (entry := self.table.entry(row, p))]
+        size = f"{count(len(rows), 'row')} × {count(len(partitions), 'partition')}, n = {max(seeds, default=0)}"
         lost = f"; {len(self.failed)} failed" if self.failed else ""
         return f"Comparison({size}; {', '.join(map(self._leader, partitions))}{lost})"
 

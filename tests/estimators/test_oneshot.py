@@ -24,7 +24,7 @@ from fedol.estimators.soft import SoftClassifier, likely
 
 # What a classifier of its nature cannot do, by the name of scikit-learn's check: so far it can do all of it.
 CANNOT: dict[str, str] = {}
-SMALL = {"clients": RandomForestClassifier(10), "n_clients": 2, "server": RandomForestClassifier(20), "random_state": 0}
+SMALL = {"clients": RandomForestClassifier(6), "n_clients": 2, "server": RandomForestClassifier(12), "random_state": 0}
 
 
 @parametrize_with_checks(

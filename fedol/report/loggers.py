@@ -6,6 +6,7 @@ folder is the run's to make.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -53,6 +54,7 @@ class MLflow:
     def __init__(self, folder: Path) -> None:
         from mlflow import MlflowClient
 
+        logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)  # it tells of every database that it makes
         self._client = MlflowClient()
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "fedol")
         found = self._client.get_experiment_by_name(name)

@@ -225,7 +225,7 @@ def serve(
                 f"each class, but the method's are {list(targets.soft.shape)}."
             )
         if not torch.isfinite(targets.soft).all():
-            raise InputError(f"The method's targets of iteration {iteration} hold values that are no finite numbers.")
+            raise InputError(f"The method's targets of iteration {iteration} hold values that are not finite.")
         if targets.restart and iteration > 1:
             server.module = architecture.build(derive(seed, "server", "init", iteration))
         result = yield Job(

@@ -59,15 +59,15 @@ class RunKeywords(TypedDict, total=False):
     optimiser: str | Callable[..., Any]
     """adam, adamw, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable. Default:
     adam."""
-    schedule: str | Callable[..., Any]
-    """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
-    torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
     weight_decay: float
     """Decay of the server's weights, not through the gradient. Default: 0."""
     augment: bool
     """Random flip and reflect-padded crop of every image. Default: no."""
     patch: str
     """In the server's images: none, cutout or cutmix. Default: none."""
+    schedule: str | Callable[..., Any]
+    """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
+    torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
     average: float
     """Decay per step of a running average of the server's weights; 0 is none. Default: 0."""
     defence: str
@@ -133,15 +133,15 @@ class GridKeywords(TypedDict, total=False):
     optimiser: str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
     """adam, adamw, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable. Default:
     adam."""
-    schedule: str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
-    """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
-    torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
     weight_decay: float | Sequence[float]
     """Decay of the server's weights, not through the gradient. Default: 0."""
     augment: bool | Sequence[bool]
     """Random flip and reflect-padded crop of every image. Default: no."""
     patch: str | Sequence[str]
     """In the server's images: none, cutout or cutmix. Default: none."""
+    schedule: str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
+    """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
+    torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
     average: float | Sequence[float]
     """Decay per step of a running average of the server's weights; 0 is none. Default: 0."""
     defence: str | Sequence[str]
@@ -177,15 +177,15 @@ class TrainingKeywords(TypedDict, total=False):
     optimiser: str | Callable[..., Any]
     """adam, adamw, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable. Default:
     adam."""
-    schedule: str | Callable[..., Any]
-    """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
-    torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
     weight_decay: float
     """Decay of the weights, not through the gradient. Default: 0."""
     augment: bool
     """Random flip and reflect-padded crop of every image. Default: no."""
     patch: str
     """In the images: none, cutout or cutmix. Default: none."""
+    schedule: str | Callable[..., Any]
+    """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
+    torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
     average: float
     """Decay per step of a running average of the weights, which then are the result; 0 is none. Default: 0."""
 

@@ -64,7 +64,7 @@ class Architecture:
         return OpenSet([build(classes=len(self.classes) + 1, seed=derive(seed, "fold", k)) for k in range(self.folds)])
 
     def header(self) -> dict[str, Any]:
-        """As plain JSON values; a class of yours becomes its importable name."""
+        """As plain JSON values; your own class becomes its importable name."""
         return {
             "model": address(self.model),
             "classes": list(self.classes),
@@ -81,7 +81,7 @@ class Architecture:
         if not _text(model) or len(model) > LONGEST:
             raise InputError("it names no model")
         if not (isinstance(classes, list) and classes and all(map(_text, classes))):
-            raise InputError("its classes are no list of names")
+            raise InputError("its classes are not a list of names")
         if not (isinstance(shape, list) and shape and all(map(_count, [*shape, width]))):
             raise InputError("the shape of its samples or its width makes no sense")
         folds = header.get("folds", 0)

@@ -15,9 +15,13 @@ from fedol.errors import InputError, brief
 DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the panels of a command's help
 MODEL, OPTIMISER, SCHEDULE = "model", "optimiser", "schedule"  # what may be code
 
+# Which files hold samples, in the words of every help text; ``fedol.data`` reads them.
+LABELLED = "an .npz file or a folder of images by class"
+UNLABELLED = "a folder of images, an .npz or an .npy file"
+
 CALLABLE = "Callable[..., Any]"
 ModelName = str | Callable[..., Any]
-"""A name or, from Python, a class or function of yours."""
+"""A name or, from Python, your own class or function."""
 # By measurement (docs/robustness.md): without attackers it costs the mixture nothing on average; the floor up to 10.5.
 DEFENDED, NONE = "trust,exact,cap,runoff", "none"
 CODEC = "q7c60+zstd"  # of uploads, unless somebody chooses another
@@ -34,7 +38,7 @@ KINDS: dict[str, tuple[Any, str]] = {
 def setting(default: Any, help: str, panel: str, code: str = "") -> Any:
     """A field of a settings record: its default, what it is, and where it stands in a command's help.
 
-    ``code`` is what it may name that is code of yours: a model, an optimiser, a schedule.
+    ``code`` is what it may name that is your own code: a model, an optimiser, a schedule.
     """
     return field(default=default, metadata={"help": help, "panel": panel, "code": code})
 
@@ -77,7 +81,7 @@ class Settings:
         check_kinds(self)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; a class of yours becomes its name."""
+        """Plain values; your own class becomes its name."""
         return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}  # type: ignore[arg-type]
 
     def changes(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -131,6 +135,11 @@ class Training:
         TRAINING,
         OPTIMISER,
     )
+    # A step takes this share of each weight, times the learning rate (AdamW).
+    weight_decay: float = setting(0.0, "Decay of the weights, not through the gradient.", TRAINING)
+    augment: bool = setting(False, "Random flip and reflect-padded crop of every image.", TRAINING)
+    # Cutout: a grey square in every image; cutmix: in half of them a box of another one.
+    patch: str = setting("none", "In the images: none, cutout or cutmix.", TRAINING)
     schedule: str | Callable[..., Any] = setting(
         "constant",
         "Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in "
@@ -138,11 +147,6 @@ class Training:
         TRAINING,
         SCHEDULE,
     )
-    # A step takes this share of each weight, times the learning rate (AdamW).
-    weight_decay: float = setting(0.0, "Decay of the weights, not through the gradient.", TRAINING)
-    augment: bool = setting(False, "Random flip and reflect-padded crop of every image.", TRAINING)
-    # Cutout: a grey square in every image; cutmix: in half of them a box of another one.
-    patch: str = setting("none", "In the images: none, cutout or cutmix.", TRAINING)
     average: float = setting(
         0.0, "Decay per step of a running average of the weights, which then are the result; 0 is none.", TRAINING
     )
@@ -167,9 +171,7 @@ class Voting:
 class Data:
     """Who holds what."""
 
-    dataset: str = setting(
-        "digits", "digits, cifar10, cifar100, fashion-mnist, an .npz file or a folder of images.", DATA
-    )
+    dataset: str = setting("digits", f"digits, cifar10, cifar100, fashion-mnist, {LABELLED}.", DATA)
     data_dir: str | None = setting(None, "Where the dataset's files are.", DATA)
     public: int = setting(400, "Unlabeled samples that everyone shares, taken from the training data.", DATA)
     clients: int = setting(10, "How many clients there are.", DATA)

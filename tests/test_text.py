@@ -335,7 +335,7 @@ def test_durations(text: str, value: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "h", "-1h", "1w", "1h30m"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(InputError, match="is no time"):
+    with pytest.raises(InputError, match="is not a time"):
         seconds(text)
 
 

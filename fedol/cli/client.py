@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from fedol.cli import complete
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Json, PublicSamples, Quiet, TaskDir, TrustCode, with_settings
 from fedol.errors import InputError
-from fedol.settings import ClientSettings
+from fedol.settings import LABELLED, ClientSettings, Training
 
 app = typer.Typer(
     help="A client's side: train (with anything), predict, send one file.",
@@ -28,7 +28,7 @@ app = typer.Typer(
 def fit(
     settings: dict[str, Any],
     task: TaskDir,
-    data: Annotated[str, typer.Option(help="Your data: an .npz file, a folder of images by class, or my.py:function.")],
+    data: Annotated[str, typer.Option(help=f"Your data: {LABELLED}, or my.py:function.")],
     model: Annotated[str, typer.Option(help="resnet20, cnn, my.py:Class, ...")] = "resnet20",
     out: Annotated[Path, typer.Option(help="The trained model.")] = Path("model.safetensors"),
     config: Config = None,
@@ -193,6 +193,7 @@ def audit(
         ),
     ] = None,
     clients: Annotated[int, typer.Option(min=1, help="How many of a run's clients.")] = 3,
+    config: Config = None,
     public: PublicSamples = None,
     trust_code: TrustCode = False,
     as_json: Json = False,
@@ -205,15 +206,15 @@ def audit(
     Examples: fedol audit runs/quick
               fedol audit --task task --model mine.safetensors --data my.npz
     """
+    from fedol.config import configure_client, trusted
     from fedol.federation.audit import run_audit, words
     from fedol.privacy.audit import SHADOWS
     from fedol.privacy.audit import audit as attack
     from fedol.report.live import LiveProgress
     from fedol.text import say
 
-    training = {name: value for name, value in settings.items() if name != "seed"}
     if run is not None:
-        own = {"task": task, "model": model, "data": data, **settings, "public": public}
+        own = {"task": task, "model": model, "data": data, "config": config, **settings, "public": public}
         if own := {name: value for name, value in own.items() if value is not None}:
             option = "--" + min(own).replace("_", "-")
             raise InputError(f"{option} is for a model of your own; a run says itself how it was made: leave it out.")
@@ -229,6 +230,9 @@ def audit(
 
         if task is None or model is None or data is None:
             raise InputError("Give the folder of a run, or --task, --model and --data.")
+        configure_client(config, settings, trust_code)  # refuses what is not a setting
+        given = trusted(config, settings, trust_code)
+        training = {item.name: given[item.name] for item in fields(Training) if item.name in given}
         folder = TaskFolder.open(task)
         members, others = client_data(data, folder.task)
         shared = folder.samples(public)
@@ -243,7 +247,7 @@ def audit(
         recipe = replace(kept or Recipe(), **training)
         with LiveProgress(quiet=as_json) as progress:
             told = progress.epoch
-            one = attack(asked, members, others, shared, recipe, how, count, settings.get("seed", 0), told, release)
+            one = attack(asked, members, others, shared, recipe, how, count, given.get("seed", 0), told, release)
         guarantee = promise(opened)
         one["privacy"] = asdict(guarantee) if guarantee else None
         found = {"clients": [{"client": Path(model).stem, "samples": len(members), **one}]}

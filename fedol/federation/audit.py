@@ -34,7 +34,7 @@ def run_audit(
     A client's model may be code (``my.py:Net``) only with ``trust_code``: the run may be a stranger's.
     """
     if not (folder / "summary.json").exists():
-        raise FedolError(f"{folder} is no finished run of 'fedol run'.")
+        raise FedolError(f"{folder} is not a finished run of 'fedol run'.")
     frozen, advice = folder / "config.json", "audit another run"
     with intact(frozen, advice):
         settings = dict(read_json(frozen, advice)["config"])

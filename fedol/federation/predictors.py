@@ -222,7 +222,7 @@ def _batch(model: Any, inputs: Samples, task: Task) -> np.ndarray:
         return probs if known is None else on_all_classes(probs, known, task.classes)
     if callable(model):
         return np.asarray(model(inputs.array()), dtype=np.float32)
-    raise InputError(f"A {type(model).__name__} is no model: it has no predict_proba and cannot be called.")
+    raise InputError(f"A {type(model).__name__} is not a model: it has no predict_proba and cannot be called.")
 
 
 def _distributions(values: np.ndarray) -> bool:

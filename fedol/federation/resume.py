@@ -30,7 +30,7 @@ def continued(
     """
     model = run / "model.safetensors"
     if not model.exists() or not (run / "roster.json").exists():
-        raise FedolError(f"{run} is no finished server run; --resume needs the folder of a serve or distill run.")
+        raise FedolError(f"{run} is not a finished server run; --resume needs the folder of a serve or distill run.")
     if not new:
         raise InputError("There are no new files to learn from; give them after the run.")
     try:

@@ -120,6 +120,10 @@ class RunConfig(Learns, RunSettings, Frozen):
         Learns.__post_init__(self)
         if self.defence != NONE and not method.hears:
             raise InputError(f"Defences judge what clients predict; '{self.method}' has no such clients: defence none.")
+        if self.own_classes and method.client.sends == "weights":
+            raise InputError(
+                f"'{self.method}' averages weights, so all clients need one model, of all classes: own_classes off."
+            )
         _ = self.recipe  # likewise
         if not sensible(self.folds):
             raise InputError(f"folds must lie between 2 and {MOST_FOLDS}, but is {self.folds}.")

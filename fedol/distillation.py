@@ -186,7 +186,8 @@ def hear(
     heard: Iterable[Knowledge] = audience
     if settings.defence.trust:
         kept = store.screening() if store else None
-        screening = screen(audience).as_json() if kept is None else kept
+        masses = method.client.sends == "ratios"
+        screening = screen(audience, masses).as_json() if kept is None else kept
         if store and kept is None:
             store.judged(screening)
         heard = audience.without([k for k, entry in enumerate(screening) if entry["left_out"]])

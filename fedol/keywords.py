@@ -40,6 +40,8 @@ class RunKeywords(TypedDict, total=False):
     """Everyone's model in methods that average weights (fedavg, fedprox). Default: cnn."""
     codec: str
     """How uploads are packed: float32, float16, q7c60, top10, each also with +zstd. Default: q7c60+zstd."""
+    own_classes: bool
+    """Give each client's model and upload the classes alone that the client holds. Default: no."""
     method: str
     """How the uploads become what the server learns: fedol, fedol+, pooled, ... Default: fedol."""
     iterations: int
@@ -116,6 +118,8 @@ class GridKeywords(TypedDict, total=False):
     """Everyone's model in methods that average weights (fedavg, fedprox). Default: cnn."""
     codec: str | Sequence[str]
     """How uploads are packed: float32, float16, q7c60, top10, each also with +zstd. Default: q7c60+zstd."""
+    own_classes: bool | Sequence[bool]
+    """Give each client's model and upload the classes alone that the client holds. Default: no."""
     iterations: int | Sequence[int]
     """Iterations of voting and training, in fedol, its variants and fedol+; others train once. Default: 10."""
     tau: float | Sequence[float]

@@ -202,6 +202,9 @@ class Models(Server):
         "cnn", "Everyone's model in methods that average weights (fedavg, fedprox).", MODELS, MODEL
     )
     codec: str = setting(CODEC, "How uploads are packed: float32, float16, q7c60, top10, each also with +zstd.", MODELS)
+    own_classes: bool = setting(
+        False, "Give each client's model and upload the classes alone that the client holds.", MODELS
+    )
 
 
 @dataclass(frozen=True)
@@ -271,6 +274,12 @@ class ClientSettings(Machine, Training):
     """How a client on its own trains."""
 
     width: int = own(Server, "width", 16)
+    own_classes: bool = own(
+        Models,
+        "own_classes",
+        False,
+        "Give the model the classes alone that you hold, and your file columns for these. It then says which they are.",
+    )
     folds: int = setting(
         0,
         "Learn what is public too, in so many parts of the public set, two or more: for the method union. 0 learns "

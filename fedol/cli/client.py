@@ -59,7 +59,7 @@ def fit(
     from fedol.knowledge.header import Guarantee
     from fedol.privacy.training import Budget
     from fedol.report.live import LiveProgress
-    from fedol.text import say
+    from fedol.text import MOST, printable, say
 
     wanted = configure_client(config, settings, trust_code)
     if dp_epsilon is None and dp_delta is not None:  # nobody should believe that this is private
@@ -71,7 +71,7 @@ def fit(
         shared = folder.samples(public) if wanted.folds else folder.known(public)
         result = client_fit(
             folder.task, data, model, out, recipe_of(wanted), wanted.width, wanted.seed, wanted.device,
-            on_epoch=progress.epoch, budget=budget, folds=wanted.folds, public=shared,
+            on_epoch=progress.epoch, budget=budget, folds=wanted.folds, public=shared, own_classes=wanted.own_classes,
         )  # fmt: skip
     if as_json:
         print(json.dumps({"out": str(out), **result}))
@@ -80,6 +80,9 @@ def fit(
     told = f" and {folder.task.samples:,} public ones in {wanted.folds} folds" if wanted.folds else ""
     right = f"{100 * result['accuracy']:.1f} % right on your test samples"
     say(f"{out}: trained on {result['samples']:,} samples{told}, {right}.")
+    if result["held"]:
+        names = printable(", ".join(result["held"]), MOST)
+        say(f"It knows the classes that you hold alone, {len(result['held'])} of {len(folder.task.classes)}: {names}.")
     if result["privacy"]:
         say(f"Private: {Guarantee(**result['privacy'])}")
 
@@ -169,7 +172,7 @@ def inspect(
         raise typer.Exit(2)
 
 
-@with_settings(ClientSettings, but=("width", "device", "folds"))
+@with_settings(ClientSettings, but=("width", "device", "folds", "own_classes"))
 def audit(
     settings: dict[str, Any],
     run: Annotated[

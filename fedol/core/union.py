@@ -24,7 +24,7 @@ import math
 import torch
 from torch import Tensor
 
-from fedol.core.arrays import Array, exact, returned, to_tensor
+from fedol.core.arrays import Array, check_values, exact, returned, to_tensor
 from fedol.core.voting import shannon
 from fedol.errors import InputError
 
@@ -41,10 +41,7 @@ def union(ratios: Array) -> Array:
         raise InputError(f"ratios must have the shape [clients, samples, classes], but have {list(tensor.shape)}.")
     if not tensor.is_floating_point():
         raise InputError(f"ratios must be floating-point numbers, but are {tensor.dtype}.")
-    wrong = ~torch.isfinite(tensor) | (tensor < 0)
-    if wrong.any():
-        place = [int(i) for i in wrong.nonzero()[0]]
-        raise InputError(f"ratios must be finite and at least 0, but hold {tensor[tuple(place)].item()} at {place}.")
+    check_values(tensor, torch.isfinite(tensor) & (tensor >= 0), "ratios", "finite and at least 0")
     total = Union()
     for client in tensor:
         total.add(exact(client).log())

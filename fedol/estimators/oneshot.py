@@ -21,7 +21,6 @@ from fedol.estimators.net import NetClassifier
 from fedol.estimators.soft import Floats, SoftClassifier
 from fedol.knowledge import Knowledge
 from fedol.knowledge.openset import OpenSet
-from fedol.knowledge.upload import on_all_classes
 from fedol.methods import Distillation, Method
 from fedol.progress import watched
 from fedol.seeding import derive, numpy_generator
@@ -163,10 +162,9 @@ class OneShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if method.client.sends == "ratios":
             return OpenSet(client, self.folds).fit(own, labels, public, classes=every).knowledge(client=name)
         held, encoded = np.unique(labels, return_inverse=True)
-        answers = np.ones((public.shape[0], 1))  # of a client with one class
-        if len(held) > 1:
-            answers = client.fit(own, encoded).predict_proba(public)
-        return Knowledge.from_probabilities(on_all_classes(answers, held, [str(c) for c in every]), client=name)
+        probs = np.zeros((public.shape[0], len(every)))
+        probs[:, held] = client.fit(own, encoded).predict_proba(public) if len(held) > 1 else 1.0
+        return Knowledge.from_probabilities(probs, client=name)
 
     def _taught(self, server: SoftClassifier, method: Method, public: Any) -> SoftClassifier:
         """The server on the method's targets; where it is trained several times, each time anew."""

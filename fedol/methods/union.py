@@ -92,7 +92,8 @@ class Ratios(Predictions):
             losses.append(result.losses)
         mean = tuple(sum(epoch) / len(epoch) for epoch in zip(*losses, strict=True))
         logs = answers(model, site.public, architecture, site.device)
-        own = Knowledge.from_log_ratios(logs, site.task, f"client {k}", len(private.inputs), len(model.nets))
+        about = site.task, f"client {k}", len(private.inputs), len(model.nets)
+        own = Knowledge.from_log_ratios(logs[:, architecture.answers], *about, architecture.answers)
         trained = ServerModel(model, architecture, [{"recipe": private.recipe.as_json()}], site.device)
         return Client(trained, partial(own.save, codec=site.config.codec), spent, mean)
 
@@ -108,15 +109,15 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     pool, shares, clients = Pool(), [], 0
     for client in knowledge:
         clients += 1
-        pool.add(client.log_probs)
+        pool.add(client.log_probs, client.held)
         if client.log_mass is None or client.ratios is None:
             mass = guessed_mass(client.probabilities(), 1.0)
-            guessed.add(client.log_probs + mass[:, None])
-            doubtfully_guessed.add(client.log_probs + doubted(mass, 1.0)[:, None])
+            guessed.add(client.joint(mass))
+            doubtfully_guessed.add(client.joint(doubted(mass, 1.0)))
             continue
         share = client.ratios.private / len(client.log_probs) or client.log_mass.double().exp().mean().item()
         sums.add(client.log_ratios())
-        doubtful.add(client.log_probs + doubted(client.log_mass, share)[:, None])
+        doubtful.add(client.joint(doubted(client.log_mass, share)))
         shares.append(share)
     if not shares:
         return once(pool.pooled().soft, familiarity=0.0, ratios=0.0)

@@ -142,6 +142,7 @@ def run_view(folder: Path) -> dict[str, Any]:
         "confused": _confused(evaluation, classes),
         "calibration": in_words(evaluation["server"]["calibration"]) if evaluation else None,
         "reliability": charts.reliability(evaluation["server"]["calibration"]) if evaluation else None,
+        "strange": evaluation["server"].get("strange") if evaluation else None,
         "attention": attention(summary, evidence),
         "everyone": hearing_everyone(summary["config"].get("defence", NONE)),
         "refused": summary.get("refused", []),

@@ -17,7 +17,7 @@ from fedol.methods import title
 from fedol.methods.union import STRANGE
 from fedol.robust import hearing_everyone, left_out
 from fedol.robust.trust import FEWEST
-from fedol.text import shown
+from fedol.text import MOST, printable, shown
 
 
 def plain(words: str, style: str = "") -> Text:
@@ -218,6 +218,8 @@ def inspection_view(found: dict[str, Any]) -> Group:
     smaller = found["float32_bytes"] / found["bytes"]
     facts.add_row("size", plain(f"{size(found['bytes'])} ({found['codec']}; {smaller:.1f} times smaller than float32)"))
     facts.add_row("predictions", f"{found['samples']:,} samples, {found['classes']} classes")
+    if held := found["held"]:
+        facts.add_row("its classes", plain(f"{len(held)}, and it says which: {printable(', '.join(held), MOST)}"))
     masses = found["ratios"]
     facts.add_row("masses", f"yes, from {count(masses['folds'], 'fold')}" if masses else "no")
     facts.add_row("task", plain(found["task"] or "none"))

@@ -105,16 +105,22 @@ class Screening:
         ]
 
 
-def screen(knowledge: Iterable[Knowledge]) -> Screening:
-    """Judge all clients in one pass over their knowledge; a client's predictions may be freed before the next."""
-    names: list[str] = []
+def screen(knowledge: Iterable[Knowledge], masses: bool = False) -> Screening:
+    """Judge all clients in one pass over their knowledge; a client's predictions may be freed before the next.
+
+    With ``masses`` the method hears these. Then a client of one class says all that it knows by its mass: its
+    predictions, which are one class for every sample, are no reason to leave it out.
+    """
+    names, apart = list[str](), set[int]()
 
     def heard() -> Iterable[Any]:
         for client in knowledge:
+            if masses and client.log_mass is not None and len(client.held) == 1:
+                apart.add(len(names))
             names.append(client.client)
             yield client.probabilities()
 
-    verdict = judge(Opinions.of(heard()))
+    verdict = judge(Opinions.of(heard()), apart=apart)
     return Screening(tuple(names), verdict)
 
 

@@ -223,7 +223,7 @@ def attack_files(files: Sequence[Path], name: str, out: Path, others: Sequence[P
     written = []
     lies = list(zip(files, own, sent, strict=True))
     for path, (knowledge, header), probs in watched(lies, "writing files"):
-        lie = replace(knowledge, log_probs=probs.clamp_min(torch.finfo(torch.float32).tiny).log())
+        lie = replace(knowledge.without_classes(), log_probs=probs.clamp_min(torch.finfo(torch.float32).tiny).log())
         lie.save(out / path.name, header.codec)
         written.append(out / path.name)
     return written

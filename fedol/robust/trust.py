@@ -22,7 +22,7 @@ few classes do both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,14 +139,17 @@ class Verdict:
     excluded: tuple[int, ...]
 
 
-def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
-    """The verdict on all clients."""
+NAN = float("nan")
+UNJUDGED = Evidence(NAN, NAN, NAN, NAN, NAN, False, False, False, None, NAN, NAN, NAN, NAN, False)
+
+
+def judge(opinions: Opinions, threshold: float = THRESHOLD, apart: Collection[int] = ()) -> Verdict:
+    """The verdict on all clients; those ``apart`` are neither judged nor anybody's peers."""
     matrices = agreement(opinions, False), agreement(opinions, True), confidence_agreement(opinions)
     one_class, copy_of = _one_class(opinions), _copies(opinions, matrices[2])
-    clients = len(one_class)
-    kept, excluded = list(range(clients)), list[int]()
-    evidence: dict[int, Evidence] = {}
-    while True:
+    kept, excluded = [k for k in range(len(one_class)) if k not in apart], list[int]()
+    evidence, clients = dict.fromkeys(range(len(one_class)), UNJUDGED), len(kept)
+    while kept:
         among = np.ix_(kept, kept)
         everywhere, surest, confidence = (_medians(matrix[among]) for matrix in matrices)
         backed = backing(opinions, kept)
@@ -176,9 +179,10 @@ def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
         # Copies first: while one liar is a crowd, nobody's median means anything.
         worst = min(kept, key=lambda k: (copy_of[k] is None, evidence[k].trust))
         if clients < FEWEST or len(excluded) >= (clients - 1) // 2 or evidence[worst].trust >= threshold:
-            return Verdict(tuple(evidence[k] for k in range(clients)), tuple(excluded))
+            break
         kept.remove(worst)
         excluded.append(worst)
+    return Verdict(tuple(evidence.values()), tuple(excluded))
 
 
 def _one_class(opinions: Opinions) -> npt.NDArray[np.bool_]:

@@ -130,9 +130,10 @@ def ways(task: Path) -> dict[str, tuple[str, list[Any], Callable[..., Any]]]:
         "client fit": (
             "fedol.federation.client.client_fit",
             [task, "--data", "mine.npz"],
-            lambda task, data, model, out, *given, folds, **rest: {
+            lambda task, data, model, out, *given, folds, own_classes, **rest: {
                 **dict(zip(wanted, given, strict=True)),
                 "folds": folds,
+                "own_classes": own_classes,
             },
         ),
         "bench one-round": ("fedol.bench.spec.Spec.from_json", [], lambda values: values["settings"]),
@@ -148,7 +149,7 @@ def asked(name: str, task: TaskFolder, changes: dict[str, Any]) -> Any:
         return configure_server(task.task.id, overrides=changes)
     if name == "client fit":
         client = configure_client(overrides=changes)
-        kept = {name: getattr(client, name) for name in ("width", "seed", "device", "folds")}
+        kept = {name: getattr(client, name) for name in ("width", "seed", "device", "folds", "own_classes")}
         return {"recipe": recipe_of(client), **kept}
     return changes
 

@@ -39,7 +39,8 @@ class RunKeywords(TypedDict, total=False):
     parameter_model: ModelName
     """Everyone's model in methods that average weights (fedavg, fedprox). Default: cnn."""
     codec: str
-    """How uploads are packed: float32, float16, q7c60, top10, each also with +zstd. Default: q7c60+zstd."""
+    """How uploads are packed: lattice20, or float32, float16, q7c60, top10, each also with +zstd. Default:
+    lattice20."""
     own_classes: bool
     """Give each client's model and upload the classes alone that the client holds. Default: no."""
     method: str
@@ -117,7 +118,8 @@ class GridKeywords(TypedDict, total=False):
     parameter_model: ModelName | Sequence[ModelName]
     """Everyone's model in methods that average weights (fedavg, fedprox). Default: cnn."""
     codec: str | Sequence[str]
-    """How uploads are packed: float32, float16, q7c60, top10, each also with +zstd. Default: q7c60+zstd."""
+    """How uploads are packed: lattice20, or float32, float16, q7c60, top10, each also with +zstd. Default:
+    lattice20."""
     own_classes: bool | Sequence[bool]
     """Give each client's model and upload the classes alone that the client holds. Default: no."""
     iterations: int | Sequence[int]

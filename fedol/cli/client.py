@@ -96,7 +96,7 @@ def predict(
     ],
     out: Annotated[Path, typer.Option(help="The knowledge file: what you send.")],
     client: Annotated[str | None, typer.Option(help="Your name; that of the file by default.")] = None,
-    codec: Annotated[str | None, typer.Option(help="How it is packed: lattice20, q7c60+zstd, float16, top10, ...")] = None,
+    codec: Annotated[str | None, typer.Option(help="How it is packed: lattice20, float16, q7c60, top10, ...")] = None,
     release: Annotated[
         str | None, typer.Option(help="Say less: label, noise:SIGMA (no guarantee) or response:EPSILON.")
     ] = None,

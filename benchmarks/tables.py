@@ -15,6 +15,7 @@ import re
 
 import _best_tables
 import _keywords
+import _liars_tables
 import _paper_tables
 import _points
 import _pooling_tables
@@ -26,7 +27,13 @@ from fedol.files import write_atomically
 from fedol.report.bench_pages import collect
 from fedol.report.plots import rounds_figure
 
-TABLES = {**_paper_tables.TABLES, **_best_tables.TABLES, **_pooling_tables.TABLES, **_union_tables.TABLES}
+TABLES = {
+    **_paper_tables.TABLES,
+    **_best_tables.TABLES,
+    **_pooling_tables.TABLES,
+    **_union_tables.TABLES,
+    **_liars_tables.TABLES,
+}
 POINTS = _points.POINTS
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FIGURES = {"rounds.svg": "paper", "rounds-digits.svg": "digits"}

@@ -278,6 +278,13 @@ def attack(
     knows: Annotated[
         list[Path] | None, typer.Option(help="Files of other clients that the attacker knows; give it once per file.")
     ] = None,
+    claim: Annotated[
+        str,
+        typer.Option(
+            help="What they make of their masses, where they send any: honest, tenfold, thousandfold, flat, few, crowd "
+            "or samples.",
+        ),
+    ] = "honest",
     seed: Annotated[int, typer.Option(help="All randomness comes from this one number.")] = 0,
 ) -> None:
     """Write attacked copies of knowledge files, to see what your federation makes of them. Copies are not signed.
@@ -291,6 +298,6 @@ def attack(
     if out.exists() and any((out / file.name).exists() for file in files):
         raise InputError(f"{out} holds files of these names already; choose another folder.")
     with LiveProgress():
-        written = attack_files(files, name, out, knows or [], seed)
+        written = attack_files(files, name, out, knows or [], seed, claim)
     for path in written:
         say(path)

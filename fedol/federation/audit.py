@@ -66,7 +66,8 @@ def words(found: dict[str, Any]) -> list[str]:
         )
     for name, leak in found["membership"].items():
         lines.append(
-            f"Membership, {name}: shown one of your samples and one that is not, the attacker picks yours "
+            f"Membership, {name.replace('both', 'predictions and masses')}: shown one of your samples and one that is "
+            "not, the attacker picks yours "
             f"{100 * leak['auc']:.0f} % of the time (50 % is guessing). Where it may accuse 1 % of foreign samples "
             f"wrongly, it finds {100 * leak['tpr_at_1_percent']:.1f} % of yours; at 0.1 %, "
             f"{100 * leak['tpr_at_01_percent']:.1f} %."

@@ -16,7 +16,6 @@ from fedol.data.samples import Samples, check_alike
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge.header import Ratios
 from fedol.knowledge.task import Task
-from fedol.methods.union import folds_of
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
 from fedol.models.openset import MOST_FOLDS, OpenSet, sensible
@@ -25,6 +24,7 @@ from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy
 from fedol.seeding import derive
 from fedol.training import Job, OnEpoch, Recipe, fit, resolve_device
+from fedol.training.folds import folds_of
 from fedol.training.snapshot import EpochFile
 
 

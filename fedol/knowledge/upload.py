@@ -174,6 +174,13 @@ class Knowledge(Card):
         return logs.masked_fill(lacking, -torch.inf)
 
     @property
+    def share(self) -> float | None:
+        """n_k / n_u, what the mean of m_k is to be; the mean itself where the client does not say how many it has."""
+        if self.log_mass is None or self.ratios is None:
+            return None
+        return self.ratios.private / len(self.log_mass) or self.log_mass.double().exp().mean().item()
+
+    @property
     def mean_mass(self) -> float | None:
         """The mean of m_k over n_k / n_u, which is one where the densities are right; None where one is not said.
 

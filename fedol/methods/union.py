@@ -11,12 +11,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from statistics import median
 
 import torch
 from torch import Tensor
 
 from fedol.core.pooling import TINY, Pool, balanced, tempered
-from fedol.core.union import Union, doubted, familiarity, guessed_mass
+from fedol.core.union import Union, doubted, excess, familiarity, guessed_mass
 from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
@@ -25,28 +26,13 @@ from fedol.methods.sides import Client, Distillation, Lesson, Predictions, Site,
 from fedol.model import Architecture, ServerModel
 from fedol.models.openset import OpenSet, fold_of
 from fedol.seeding import derive
-from fedol.training import Job, Process, predict
+from fedol.training import Process, predict
+from fedol.training.folds import folds_of
 
 # The public set is of another domain where its middle sample occurs this many times less often in the union of the
 # private data than in the public set. Measured: 0.65 to 1.1 where the domain is the same, even with half of the
 # classes missing, and at most 0.06 where the images are moved, dimmed and noisy (docs/union.md).
 STRANGE = 0.2
-
-
-def folds_of(private: Job, model: OpenSet, public: Samples, classes: int) -> Iterable[Job]:
-    """A client's trainings: for each fold its private samples, and as one more class the public ones outside of it."""
-    fold = fold_of(len(public), len(model.nets))
-    for number, net in enumerate(model.nets):
-        shown = fold != number
-        label = torch.full((int(shown.sum()),), classes, dtype=private.targets.dtype)
-        yield replace(
-            private,
-            name=f"{private.name} fold {number + 1}",
-            model=net,
-            inputs=private.inputs.joined(public.take(shown)),
-            targets=torch.cat([private.targets, label]),
-            seed=derive(private.seed, "fold", number),
-        )
 
 
 def answers(model: OpenSet, public: Samples, architecture: Architecture, device: torch.device) -> Tensor:
@@ -103,20 +89,22 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = Σ_k r_k, normalised, trained on once; the pool where nobody sends a mass.
 
     Where the public set is of another domain, masses are doubted, and the sum is balanced to the prior that the pool
-    balances to: then a class that the shift favours at every client gains nothing by it.
+    balances to: then a class that the shift favours at every client gains nothing by it. The defence ``cap`` holds each
+    client's masses to its samples, and these to a multiple of the middle client's: then nobody gains by claiming more.
     """
+    most = largest(knowledge, settings.defence.cap)
     sums, doubtful, guessed, doubtfully_guessed = (Union() for _ in range(4))
-    pool, shares, clients = Pool(), [], 0
+    pool, shares, clients = Pool(), list[float](), 0
     for client in knowledge:
         clients += 1
         pool.add(client.log_probs, client.held)
-        if client.log_mass is None or client.ratios is None:
+        if client.log_mass is None or client.share is None:
             mass = guessed_mass(client.probabilities(), 1.0)
             guessed.add(client.joint(mass))
             doubtfully_guessed.add(client.joint(doubted(mass, 1.0)))
             continue
-        share = client.ratios.private / len(client.log_probs) or client.log_mass.double().exp().mean().item()
-        sums.add(client.log_ratios())
+        share = min(client.share, most)
+        sums.add(client.log_ratios() - (excess(client.log_mass, share) if most < math.inf else 0.0))
         doubtful.add(client.joint(doubted(client.log_mass, share)))
         shares.append(share)
     if not shares:
@@ -133,6 +121,12 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     # A client that sends no mass does not say what it does not know.
     strange = int((familiar < STRANGE).sum()) if clients == len(shares) else None
     return once(softened(sums.posterior(), pool.nats), strange, familiarity=middle, ratios=heard)
+
+
+def largest(knowledge: Iterable[Knowledge], times: float) -> float:
+    """The most samples that a client with masses may have, as n_k / n_u: so many times the middle one's."""
+    shares = [] if math.isinf(times) else [client.share for client in knowledge if client.share is not None]
+    return times * median(shares) if shares else math.inf
 
 
 def softened(posterior: Tensor, nats: float) -> Tensor:

@@ -111,10 +111,12 @@ def predict(
     """
     from fedol.federation.predictors import predict_knowledge
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.files import write_atomically
     from fedol.knowledge.header import check_sender
     from fedol.privacy.release import parsed, released
     from fedol.report.live import LiveProgress
     from fedol.report.terminal import mass_remarks, size
+    from fedol.secret.sealed import seal
     from fedol.text import say
 
     folder = TaskFolder.open(task)
@@ -127,13 +129,21 @@ def predict(
     masses = knowledge.ratios
     if release:
         knowledge = released(knowledge, release)
-    written = knowledge.save(out, packed, key)
+    if folder.task.secret:
+        data = seal(knowledge, folder.task, key)
+        write_atomically(out, data)
+        written = len(data)
+    else:
+        written = knowledge.save(out, packed, key)
     sent = asdict(knowledge.ratios) | {"over_expected": knowledge.mean_mass} if knowledge.ratios else None
     if as_json:
         print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written, "ratios": sent}))
         return
     if quiet:
         return
+    if folder.task.secret:
+        terms = folder.task.secret
+        say(f"Sealed to {' and '.join(terms.helpers)}: only sums of {terms.least} clients and more can be opened.")
     if sent:
         of = f", from {sent['private']:,} samples of yours" if sent["private"] else ""
         say(f"With masses: how much each public sample looks like your data ({sent['folds']} folds{of}).")
@@ -157,13 +167,15 @@ def inspect(
     """
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.inspection import inspect as look
-    from fedol.report.terminal import inspection_view
+    from fedol.report.terminal import inspection_view, sealed_view
+    from fedol.secret.sealed import is_sealed, look_at
 
-    found = look(file, TaskFolder.open(task).task if task else None)
+    opened, sealed = TaskFolder.open(task).task if task else None, is_sealed(file)
+    found = look_at(file, opened) if sealed else look(file, opened)
     if as_json:
         print(json.dumps(found, indent=1))
     else:
-        Console().print(inspection_view(found))
+        Console().print(sealed_view(found) if sealed else inspection_view(found))
     if found["fits"] and not found["fits"]["fits"]:
         raise typer.Exit(2)
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fedol.core.pooling import TINY, Pool, balanced, tempered
-from fedol.core.union import Union, doubted, familiarity, guessed_mass
+from fedol.core.union import Sums, Union, doubted, familiarity, guessed_mass
 from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
@@ -129,6 +129,25 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     # A client that sends no mass does not say what it does not know.
     strange = int((familiar < STRANGE).sum()) if clients == len(shares) else None
     return once(softened(sums.posterior(), pool.nats), strange, familiarity=middle, ratios=heard)
+
+
+def summed(sums: Sums) -> Teacher:
+    """The same from sums alone, of clients of whom nobody has seen a single one.
+
+    Where the public set is of another domain, masses cannot be doubted one by one, nor can a prior be estimated from
+    single answers: the sum is balanced to a uniform prior.
+    """
+    total = Union()
+    total.add(sums.ratios.log())
+    share = sums.share or total.log_mass().exp().mean().item()
+    familiar = familiarity(total.log_mass(), share)
+    middle, soft = familiar.median().item(), total.posterior()
+    if len(sums.mixture):
+        soft = softened(soft, shannon(sums.mixture / sums.mixture.sum(1, keepdim=True).clamp_min(TINY)).mean().item())
+    if middle < STRANGE:
+        even = torch.full_like(soft[0], 1 / soft.shape[1])
+        return once(torch.softmax(balanced(soft.clamp_min(TINY).log(), even), 1), familiarity=middle, ratios=1.0)
+    return once(soft, int((familiar < STRANGE).sum()), familiarity=middle, ratios=1.0)
 
 
 def softened(posterior: Tensor, nats: float) -> Tensor:

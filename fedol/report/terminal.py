@@ -171,6 +171,7 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         lines.append(
             f"Accuracy on {summary['test']['samples']:,} test samples: {percent(summary['test']['accuracy'])}."
         )
+    lines += in_secret(summary)
     lines += _fallback(summary["history"][-1])
     if "changed" in summary:
         changed = summary["changed"]
@@ -183,6 +184,16 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         if before:
             lines.append(f"Accuracy before: {percent(before['accuracy'])}, now: {percent(after['accuracy'])}.")
     return lines
+
+
+def in_secret(summary: dict[str, Any]) -> list[str]:
+    """That clients were summed before anybody looked, and what that promises."""
+    if "secret" not in summary:
+        return []
+    helpers = " and ".join(summary["secret"]["helpers"])
+    told = f"Clients were summed in secret by {helpers}: nobody saw a single one's answers, and none was screened."
+    promise = summary["secret"]["privacy"]
+    return [told, f"Differential privacy of the sum: {promise}" if promise else "The sum itself is exact: no noise."]
 
 
 def _fallback(last: dict[str, Any]) -> list[str]:
@@ -213,13 +224,29 @@ BAR = 40
 
 def inspection_view(found: dict[str, Any]) -> Group:
     """Facts, the entropy histogram, and the predicted class mix with what it means."""
+    smaller, masses = found["float32_bytes"] / found["bytes"], found["ratios"]
+    facts = _facts(found, f" ({found['codec']}; {smaller:.1f} times smaller than float32)")
+    facts.add_row("predictions", f"{found['samples']:,} samples, {found['classes']} classes")
+    facts.add_row("masses", f"yes, from {count(masses['folds'], 'fold')}" if masses else "no")
+    parts: list[RenderableType] = [facts, "", _entropy(found["entropy"]), ""]
+    if found["ratios"]:
+        parts += [_masses(found["ratios"], found["samples"])]
+        parts += [*map(plain, mass_remarks(found["ratios"]["over_expected"])), ""]
+    return Group(*parts, _classes(found["class_mix"]))
+
+
+def sealed_view(found: dict[str, Any]) -> Group:
+    """All that anybody but both helpers together can see of a sealed file."""
+    return Group(
+        _facts(found), "", plain("Sealed: its predictions and masses show to nobody, only sums of clients do.")
+    )
+
+
+def _facts(found: dict[str, Any], packing: str = "") -> Table:
+    """What a file says of itself."""
     facts = Table(show_header=False, box=None)
     facts.add_row("client", plain(found["client"]))
-    smaller = found["float32_bytes"] / found["bytes"]
-    facts.add_row("size", plain(f"{size(found['bytes'])} ({found['codec']}; {smaller:.1f} times smaller than float32)"))
-    facts.add_row("predictions", f"{found['samples']:,} samples, {found['classes']} classes")
-    masses = found["ratios"]
-    facts.add_row("masses", f"yes, from {count(masses['folds'], 'fold')}" if masses else "no")
+    facts.add_row("size", plain(f"{size(found['bytes'])}{packing}"))
     facts.add_row("task", plain(found["task"] or "none"))
     facts.add_row("signed", "yes" if found["signed"] else "no")
     promise = found["privacy"]
@@ -229,11 +256,7 @@ def inspection_view(found: dict[str, Any]) -> Group:
         facts.add_row("fits", "not checked; give --task")
     else:
         facts.add_row("fits", "[green]yes" if fits["fits"] else plain(f"no: {fits['reason']}", "bold red"))
-    parts: list[RenderableType] = [facts, "", _entropy(found["entropy"]), ""]
-    if found["ratios"]:
-        parts += [_masses(found["ratios"], found["samples"])]
-        parts += [*map(plain, mass_remarks(found["ratios"]["over_expected"])), ""]
-    return Group(*parts, _classes(found["class_mix"]))
+    return facts
 
 
 def _entropy(entropy: dict[str, Any]) -> Table:

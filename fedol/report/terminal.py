@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -225,9 +226,11 @@ BAR = 40
 def inspection_view(found: dict[str, Any]) -> Group:
     """Facts, the entropy histogram, and the predicted class mix with what it means."""
     smaller, masses = found["float32_bytes"] / found["bytes"], found["ratios"]
-    facts = _facts(found, f" ({found['codec']}; {smaller:.1f} times smaller than float32)")
-    facts.add_row("predictions", f"{found['samples']:,} samples, {found['classes']} classes")
-    facts.add_row("masses", f"yes, from {count(masses['folds'], 'fold')}" if masses else "no")
+    held = {
+        "predictions": f"{found['samples']:,} samples, {found['classes']} classes",
+        "masses": f"yes, from {count(masses['folds'], 'fold')}" if masses else "no",
+    }
+    facts = _facts(found, f" ({found['codec']}; {smaller:.1f} times smaller than float32)", held)
     parts: list[RenderableType] = [facts, "", _entropy(found["entropy"]), ""]
     if found["ratios"]:
         parts += [_masses(found["ratios"], found["samples"])]
@@ -242,11 +245,13 @@ def sealed_view(found: dict[str, Any]) -> Group:
     )
 
 
-def _facts(found: dict[str, Any], packing: str = "") -> Table:
-    """What a file says of itself."""
+def _facts(found: dict[str, Any], packing: str = "", held: Mapping[str, str] = MappingProxyType({})) -> Table:
+    """What a file says of itself, and what it holds where that shows."""
     facts = Table(show_header=False, box=None)
     facts.add_row("client", plain(found["client"]))
     facts.add_row("size", plain(f"{size(found['bytes'])}{packing}"))
+    for what, words in held.items():
+        facts.add_row(what, words)
     facts.add_row("task", plain(found["task"] or "none"))
     facts.add_row("signed", "yes" if found["signed"] else "no")
     promise = found["privacy"]

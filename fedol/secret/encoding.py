@@ -92,7 +92,7 @@ class Encoding:
     def scale(self) -> float:
         """s: steps to one."""
         room = self.clients * self.terms.cap + SPREAD * math.sqrt(self.clients) * self.terms.noise
-        scale = ((1 << self.terms.bits - 1) - 1 - self.clients) / room  # each client may round up
+        scale = ((1 << self.terms.bits - 1) - 2 * self.clients) / room  # each may round up, and so may this
         if scale * self.terms.cap < 1:
             raise InputError(
                 f"{self.terms.bits} bits have no room for {self.clients:,} clients of up to {self.terms.cap:g} each "

@@ -173,13 +173,13 @@ def _same_task(header: Header, task: Task) -> None:
         raise InputError(f"it answers another task ({header.task.id or 'none'}, not {ref.id}); make it again for this")
 
 
-def check_welcome(client: str, codec: str, signed: bool, task: Task) -> None:
-    """An error where the task does not take a file of this client's, so packed and signed or not."""
+def check_welcome(client: str, codec: str | None, signed: bool, task: Task) -> None:
+    """An error where the task does not take this client's file, signed or not, packed by this codec, if by one."""
     if task.clients and client not in task.clients:
         raise InputError(f"the task does not list the client '{client}'; use the name that it lists")
     if task.clients.get(client) is not None and not signed:
         raise InputError(f"it is not signed, but the task has a key for '{client}'; sign it with that key")
-    if task.codecs and codec not in task.codecs:
+    if codec is not None and task.codecs and codec not in task.codecs:
         raise InputError(f"it uses the codec {codec[:40]}, but the task accepts {', '.join(task.codecs)}")
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from fedol.core.arrays import Array
 from fedol.data.samples import Samples, samples
@@ -82,7 +83,7 @@ class Task:
         shared = samples(public, "public samples")
         return cls(tuple(classes), len(shared), shared.fingerprint, name)
 
-    @property
+    @cached_property  # a helper asks for it with every client's file, and it covers every client's key
     def id(self) -> str:
         """A short name for the agreement itself."""
         keys = sorted((client, key) for client, key in self.clients.items() if key is not None)

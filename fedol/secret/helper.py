@@ -67,25 +67,34 @@ def held(task: Task, inbox: Path) -> tuple[dict[str, Path], dict[str, str]]:
 
 def sum_up(task: Task, inbox: Path, names: Sequence[str], key: HelperKey, ledger: Path, out: Path) -> list[Client]:
     """Write the helper's sum over these clients, signed with the exact list of their files."""
-    terms, encoding, place = _terms(task), Encoding.of(task), place_of(task, key)
+    terms = _terms(task)
     _check_names(names, task, terms)
     files = _files(inbox, names, task)
     # The lock holds from the look at the ledger to the end: two lists at once must know of each other.
     with FileLock(ledger.with_name(f"{ledger.name}.lock")):
-        listed, total = [], Part(np.zeros(COUNTS, np.uint64), np.zeros(encoding.size, np.uint32))
-        for name in watched(sorted(names), "summing"):
-            try:
-                data = read_bounded(files[name], task.limit, follow=False)
-                sealed = Sealed.decode(data, task, [place])
-                if sealed.head.client != name:
-                    raise InputError(f"it is a file of '{sealed.head.client}'; name it so")
-                total.add(sealed.open(task, key))
-            except InputError as error:
-                raise InputError(f"{files[name]} is refused: {error}. Nothing was summed.", files[name]) from None
-            listed.append(Client(name, sealed.head.digest, len(data)))
+        total = nothing(Encoding.of(task))
+        listed = [add(total, name, files[name], task, key) for name in watched(sorted(names), "summing")]
         Ledger.read(ledger).allowing(task, {client.name: client.digest for client in listed}).write(ledger)
         write_atomically(out, packed(task, key, listed, total))
     return listed
+
+
+def nothing(encoding: Encoding) -> Part:
+    """The sum of nobody."""
+    return Part(np.zeros(COUNTS, np.uint64), np.zeros(encoding.size, np.uint32))
+
+
+def add(total: Part, name: str, file: Path, task: Task, key: HelperKey) -> Client:
+    """Add the client's share in this file to the helper's total."""
+    try:
+        data = read_bounded(file, task.limit, follow=False)
+        sealed = Sealed.decode(data, task, [place_of(task, key)])
+        if sealed.head.client != name:
+            raise InputError(f"it is a file of '{sealed.head.client}'; name it so")
+        total.add(sealed.open(task, key))
+    except InputError as error:
+        raise InputError(f"{file} is refused: {error}. Nothing was summed.", file) from None
+    return Client(name, sealed.head.digest, len(data))
 
 
 def _terms(task: Task) -> Terms:

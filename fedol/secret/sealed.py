@@ -106,7 +106,7 @@ class Sealed:
             raise InputError(
                 f"it answers another task ({head.task.id or 'none'}, not {task.ref.id}); make it again for this"
             )
-        check_welcome(head.client, CODEC, bool(head.signature), replace(task, codecs=()))
+        check_welcome(head.client, None, bool(head.signature), task)
         sizes = sizes_of(task)
         if len(container.body) != sum(sizes):
             raise InputError(f"its envelopes have {len(container.body):,} bytes instead of {sum(sizes):,}")

@@ -19,8 +19,8 @@ from fedol.federation.roster import Roster
 from fedol.knowledge import signing
 from fedol.knowledge.container import Container
 from fedol.knowledge.terms import Terms
-from fedol.secret.encoding import COUNTS, Encoding, Part
-from fedol.secret.helper import Client, Ledger, held, packed
+from fedol.secret.encoding import Encoding, Part
+from fedol.secret.helper import Client, Ledger, held, nothing, packed
 from fedol.secret.keys import HelperKey, new_helper_key, read_public
 from fedol.secret.sealed import Head, Sealed, seal, sizes_of
 
@@ -251,7 +251,7 @@ def claimed(secret: Secret, names: tuple[str, ...]) -> Path:
         for name in sorted(names)
     ]
     encoding = Encoding.of(secret.task)
-    total = Part(np.zeros(COUNTS, np.uint64), np.zeros(encoding.size, np.uint32))
+    total = nothing(encoding)
     for name in FEW:
         total.add(
             Sealed.decode((secret.inbox / f"{name}.fedol").read_bytes(), secret.task).open(secret.task, secret.key("A"))
@@ -270,10 +270,10 @@ def test_a_helper_that_lies_about_its_list(secret: Secret) -> None:
             secret.open(claimed(secret, names), secret.sum("B", *names))
     with pytest.raises(InputError, match="The sums are of 2 different clients, but the task asks for at least 3"):
         few = claimed(secret, ("alice", "bob"))
-        encoding = Encoding.of(secret.task)
-        nothing = Part(np.zeros(COUNTS, np.uint64), np.zeros(encoding.size, np.uint32))
         listed = [Client(name, secret_digest(secret, name), 1) for name in ("alice", "bob")]
-        (secret.folder / "B2.part").write_bytes(packed(secret.task, secret.key("B"), listed, nothing))
+        (secret.folder / "B2.part").write_bytes(
+            packed(secret.task, secret.key("B"), listed, nothing(Encoding.of(secret.task)))
+        )
         secret.open(few, secret.folder / "B2.part")
 
 

@@ -1,6 +1,7 @@
 """Sums in secret: seconds, bytes and memory of a client and of both helpers, and what the fixed point costs.
 
-    python benchmarks/secret_sum.py --json benchmarks/results/secret_sum.json
+    python benchmarks/secret_sum.py speed --json benchmarks/results/secret_sum.json
+    python benchmarks/secret_sum.py width noise --json benchmarks/results/secret_sum-width.json
 
 - **Speed.** A client's file of 5,000 x 100 and of 50,000 x 100; a helper's sum over 10 to 1,000 of them, each measured
   in a process of its own. The files on the disk are eight, taken in turn: a helper reads, checks, opens and adds each
@@ -257,6 +258,7 @@ def main() -> None:
     """Measure, keep, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--predictions", type=Path, default=PREDICTIONS)
+    parser.add_argument("parts", nargs="*", help="what to measure; all of it")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--work", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -268,8 +270,8 @@ def main() -> None:
     parts: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
         "speed": speed, "width": lambda: loss(options), "noise": noise,
     }  # fmt: skip
-    results = {name: told(name, part()) for name, part in parts.items()}
-    width = [row for row in results["width"] if row["familiarity"] >= STRANGE]
+    results = {name: told(name, part()) for name, part in parts.items() if name in (options.parts or parts)}
+    width = [row for row in results.get("width", ()) if row["familiarity"] >= STRANGE]
     lines = [
         [str(bits), str(admitted), f"{row['mean']:.3f}", f"{row['std'] or 0:.3f}", str(row["n"])]
         for (bits, admitted), row in sorted(over_seeds(width, ("bits", "admitted"), "loss").items())

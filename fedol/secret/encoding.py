@@ -162,7 +162,10 @@ class Encoding:
         """From bytes of the right number."""
         width, cut = self.terms.bits // 8, 8 * COUNTS
         counts = np.frombuffer(data[:cut], "<u8").astype(np.uint64)
-        # Four bytes at every place, the excess cut off: three times as fast as widening byte by byte.
-        body = data[cut:] + bytes(4 - width)
-        values = np.ndarray((self.size,), "<u4", body, 0, (width,)) & np.uint32((1 << self.terms.bits) - 1)
-        return Part(counts, values.astype(np.uint32, copy=False))
+        # Four bytes at every place, the excess cut off, is three times as fast as widening byte by byte. The last one
+        # alone has none behind it.
+        values = np.empty(self.size, np.uint32)
+        every = np.ndarray((self.size - 1,), "<u4", data, cut, (width,))
+        np.bitwise_and(every, np.uint32((1 << self.terms.bits) - 1), out=values[:-1])
+        values[-1] = int.from_bytes(data[-width:], "little")
+        return Part(counts, values)

@@ -37,6 +37,7 @@ from union import LOGISTIC, Case, percent, seen
 import fedol
 from fedol.core.union import guessed_mass
 from fedol.data import partition
+from fedol.errors import InputError
 from fedol.knowledge import Knowledge, Task, signing
 from fedol.knowledge.terms import CAP, Terms
 from fedol.methods import Distillation, find
@@ -55,6 +56,7 @@ FILES = 8
 WIDTHS = (12, 16, 20, 24, 32)
 ADMITTED = (10, 100, 1_000, 10_000)
 HELPERS = {"A": "ab" * 64, "B": "ac" * 64}
+TIGHT = 16.0  # times n_k / n_u: a cap for whoever knows how many samples clients have
 EPSILONS = (4.0, 16.0, 64.0, 256.0)
 
 
@@ -202,19 +204,28 @@ def loss(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         shared = {"federation": name, "seed": seed, "open": score, "familiarity": plain.record["familiarity"]}
         samples, classes = known[0].log_probs.shape
         elsewhere = plain.record["familiarity"] < STRANGE
+        tight = TIGHT * float(np.mean([one.ratios.private for one in known if one.ratios])) / samples
         for bits in (24,) if elsewhere else WIDTHS:
             for admitted in (len(known),) if elsewhere else ADMITTED:
-                if admitted < len(known):
-                    continue
-                code = encoding(admitted, bits, samples, classes)
-                if code.scale * CAP < 1:
-                    continue
-                found = in_secret(known, code, seed)
-                yield {
-                    **shared, "bits": bits, "admitted": admitted, "loss": score - percent(found.soft, truth),
-                    "moved": 50 * (found.soft - plain.soft).abs().sum(1).mean().item(),
-                    "steps_to_one": code.scale, "bytes": 16 + code.size * bits / 8,
-                }  # fmt: skip
+                for cap, value in (("64", CAP), ("16 n_k / n_u", tight)):
+                    code = encoding(admitted, bits, samples, classes, value)
+                    if admitted < len(known) or not room(code):
+                        continue
+                    found = in_secret(known, code, seed)
+                    yield {
+                        **shared, "cap": cap, "bits": bits, "admitted": admitted,
+                        "loss": score - percent(found.soft, truth),
+                        "moved": 50 * (found.soft - plain.soft).abs().sum(1).mean().item(),
+                        "steps_to_one": code.scale, "bytes": 16 + code.size * bits / 8,
+                    }  # fmt: skip
+
+
+def room(code: Encoding) -> bool:
+    """Whether the ring holds so many clients at all."""
+    try:
+        return code.scale > 0
+    except InputError:
+        return False
 
 
 def noise() -> Iterator[dict[str, Any]]:
@@ -273,10 +284,10 @@ def main() -> None:
     results = {name: told(name, part()) for name, part in parts.items() if name in (options.parts or parts)}
     width = [row for row in results.get("width", ()) if row["familiarity"] >= STRANGE]
     lines = [
-        [str(bits), str(admitted), f"{row['mean']:.3f}", f"{row['std'] or 0:.3f}", str(row["n"])]
-        for (bits, admitted), row in sorted(over_seeds(width, ("bits", "admitted"), "loss").items())
+        [cap, str(bits), str(admitted), f"{row['mean']:.3f}", f"{row['std'] or 0:.3f}", str(row["n"])]
+        for (cap, bits, admitted), row in sorted(over_seeds(width, ("cap", "bits", "admitted"), "loss").items())
     ]
-    table(["bits", "clients admitted", "points lost", "std", "n"], lines)
+    table(["cap", "bits", "clients admitted", "points lost", "std", "n"], lines)
     if options.json:
         settings = {"seeds": list(SEEDS), "sizes": SIZES, "clients": COUNTS, "widths": WIDTHS, "admitted": ADMITTED}
         write(options.json, seed=SEEDS[0], settings=settings, results=results)

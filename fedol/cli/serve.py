@@ -163,7 +163,7 @@ def distill(
         coordinator = Coordinator(folder, frozen, out, public, force=force)
     labelled = coordinator.test_set(test) if test else None
     if sums:
-        coordinator.open(sums)
+        coordinator.open_sums(sums)
     else:
         coordinator.collect(files)
     finish(coordinator, labelled, quiet, as_json)

@@ -106,7 +106,7 @@ class Coordinator:
         """Whether all that is here are files that only the task's helpers together can sum."""
         return self.task.secret is not None and self._opened is None
 
-    def open(self, parts: Sequence[Path]) -> Roster:
+    def open_sums(self, parts: Sequence[Path]) -> Roster:
         """Take both helpers' sums instead of clients' files; a run that is made of others is not mixed with them."""
         if self.task.secret is None:
             raise InputError("The task names no helpers, so it has no sums; give the clients' files.")

@@ -8,7 +8,7 @@ for differentially private federated learning", 2021, Theorem 3.5)
     ε(α) = α Δ₂² / (2μ) + min(((2α − 1) Δ₂² + 6 Δ₁) / (4μ²), 3 Δ₁ / (2μ))
 
 with Δ₁ and Δ₂ the norms of what one client adds, here in steps of the fixed point. From RDP to (ε, δ) it is Opacus's
-accounting. What is protected is a client's whole part of the sum: whether it took part, or what it holds.
+accounting. What is protected is a client's whole part of the sum, against a part of zeros; that it took part is public.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from fedol.knowledge.header import Guarantee
 from fedol.secret.encoding import Encoding
 
 ORDERS = (*range(2, 64), *range(64, 512, 16), *range(512, 8193, 512))
-COVERS = (
-    "the whole part of any one client in the sum, where at least {least} others add noise that they keep to themselves"
-)
+COVERS = "the whole part of any one client in the sum, against a part of zeros, where at least {least} others add noise that they keep to themselves"
 
 
 def divergence(order: int, l1: float, l2: float, variance: float) -> float:

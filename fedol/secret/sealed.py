@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedol.errors import InputError
+from fedol.errors import InputError, cause
 from fedol.knowledge import Knowledge, Task, signing
 from fedol.knowledge.container import Container, check_size, read_bounded
 from fedol.knowledge.header import Guarantee, check_welcome
@@ -25,7 +25,7 @@ from fedol.knowledge.task import TaskRef
 from fedol.secret.encoding import Encoding, Part
 from fedol.secret.keys import HelperKey, hpke
 from fedol.secret.shares import SEED, expand, masked
-from fedol.text import check_name
+from fedol.text import MOST, check_name, printable
 
 SCHEMA = "sealed 1"
 CODEC = "sealed"  # what a roster says of such a file's packing
@@ -101,12 +101,14 @@ class Sealed:
         """
         check_size(data, task.limit)
         container = Container.unpack(data)
-        head = Head.from_json(container.header)
+        try:
+            head = Head.from_json(container.header)
+            check_welcome(head.client, None, bool(head.signature), task)
+        except InputError as error:  # a whole sentence where a name is none, or longer than anybody wants to read
+            raise InputError(printable(cause(error), MOST)) from None
         if head.task != task.ref:
-            raise InputError(
-                f"it answers another task ({head.task.id or 'none'}, not {task.ref.id}); make it again for this"
-            )
-        check_welcome(head.client, None, bool(head.signature), task)
+            other = printable(head.task.id, 20) or "none"
+            raise InputError(f"it answers another task ({other}, not {task.id}); make it again for this")
         sizes = sizes_of(task)
         if len(container.body) != sum(sizes):
             raise InputError(f"its envelopes have {len(container.body):,} bytes instead of {sum(sizes):,}")

@@ -47,7 +47,7 @@ def test_more_noise_is_more_private_and_the_wanted_epsilon_is_met(noisy: Secret)
     assert epsilon(Encoding.of(replace(noisy.task, secret=less)), terms.least - 1) > 2 * spent
     promise = guarantee(noisy.task)
     assert promise is not None and (promise.epsilon, promise.delta) == (20.0, 1e-5)
-    assert "any one client in the sum, where at least 2 others add noise" in str(promise)
+    assert "any one client in the sum, against a part of zeros, where at least 2 others add noise" in str(promise)
     assert guarantee(replace(noisy.task, secret=None)) is None
 
 

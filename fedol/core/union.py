@@ -100,6 +100,7 @@ class Sums:
     ratios: Tensor  # Σ_k r_kc, float64 [N, C]
     mixture: Tensor  # Σ_k e^(−H_k) p_k, the λ mixture's sum, [M, C] at some of the samples; none: [0, C]
     share: float  # n / n_u; 0 where it is not said
+    step: float = 0.0  # what the ratios were rounded to
 
 
 def bounded(log_mass: Tensor) -> Tensor:

@@ -134,14 +134,16 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
 def summed(sums: Sums) -> Teacher:
     """The same from sums alone, of clients of whom nobody has seen a single one.
 
-    Where the public set is of another domain, masses cannot be doubted one by one, nor can a prior be estimated from
-    single answers: the sum is balanced to a uniform prior.
+    What was rounded to zero is not impossible: all classes of a sample together have a step's worth of it. Where the
+    public set is of another domain, masses cannot be doubted one by one, nor can a prior be estimated from single
+    answers: the sum is balanced to a uniform prior.
     """
-    total = Union()
+    total, least = Union(), Union()
     total.add(sums.ratios.log())
+    least.add(sums.ratios.clamp_min(sums.step / sums.ratios.shape[1]).log())
     share = sums.share or total.log_mass().exp().mean().item()
     familiar = familiarity(total.log_mass(), share)
-    middle, soft = familiar.median().item(), total.posterior()
+    middle, soft = familiar.median().item(), least.posterior()
     if len(sums.mixture):
         soft = softened(soft, shannon(sums.mixture / sums.mixture.sum(1, keepdim=True).clamp_min(TINY)).mean().item())
     if middle < STRANGE:

@@ -151,7 +151,8 @@ class Encoding:
             )
         values = torch.from_numpy(signed.clip(0).astype(np.float64) / self.scale)
         rows = values.reshape(-1, self.classes)
-        return Sums(rows[: self.samples], rows[self.samples :] / self.terms.cap, private / self.samples)
+        mixture, share = rows[self.samples :] / self.terms.cap, private / self.samples
+        return Sums(rows[: self.samples], mixture, share, 1 / self.scale)
 
     def pack(self, part: Part) -> bytes:
         """To bytes, modulo 2^b, little-endian."""

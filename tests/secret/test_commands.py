@@ -233,3 +233,26 @@ def test_a_node_of_flower_seals(place: Place) -> None:
     assert given["knowledge"] == place("inbox/bob.fedol").read_bytes()
     place("bad.fedol").write_bytes(b"junk")
     assert "bad.fedol is refused" in str(answer(question, {**node, "knowledge": str(place("bad.fedol"))})["error"])
+
+
+def test_a_flower_server_collects_what_its_nodes_seal(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """The real apps over a grid in this process; then the helpers and the sums, from the server's copies."""
+    pytest.importorskip("flwr", reason="needs Flower")
+    from local_grid import LocalGrid
+
+    from fedol.cli.serverapp import federate
+    from fedol.federation.transports.flower_client import app
+    from fedol.secret.helper import held
+
+    shared = {"task": str(place("task")), "cache": str(place("cache"))}
+    nodes = {
+        number: {"client": name, "model": str(place(f"{name}.joblib")), "key": str(place(f"{name}.key")), **shared}
+        for number, name in enumerate(NAMES, 100)
+    }
+    nodes[103]["key"] = str(place("alice.key"))  # dave signs with the wrong one
+    config = {"task": str(place("task")), "out": str(place("run")), "quorum": 3, "deadline": "60s"}
+    found = federate(LocalGrid(app, nodes), {**config, "server-model": "mlp", "device": "cpu"})
+    assert found["clients"] == ["alice", "bob", "carol"]
+    assert "sealed files are in" in capsys.readouterr().out
+    there, wrong = held(TaskFolder.open(place("task")).task, place("run/clients"))
+    assert sorted(there) == ["alice", "bob", "carol"] and not wrong

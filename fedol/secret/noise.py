@@ -24,8 +24,8 @@ from fedol.secret.encoding import Encoding
 
 ORDERS = (*range(2, 64), *range(64, 512, 16), *range(512, 8193, 512))
 COVERS = (
-    "the whole part of any one client in the sum, against a part of zeros, where at least {least} others add noise that "
-    "they keep to themselves"
+    "the whole part of any one client in the sum, against a part of zeros, where at least {least} others add noise "
+    "that they keep to themselves"
 )
 
 

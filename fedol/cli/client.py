@@ -116,7 +116,7 @@ def predict(
     from fedol.privacy.release import parsed, released
     from fedol.report.live import LiveProgress
     from fedol.report.terminal import mass_remarks, size
-    from fedol.secret.sealed import seal
+    from fedol.secret.sealed import file_for
     from fedol.text import say
 
     folder = TaskFolder.open(task)
@@ -129,15 +129,11 @@ def predict(
     masses = knowledge.ratios
     if release:
         knowledge = released(knowledge, release)
-    if folder.task.secret:
-        data = seal(knowledge, folder.task, key)
-        write_atomically(out, data)
-        written = len(data)
-    else:
-        written = knowledge.save(out, packed, key)
+    data = file_for(folder.task, knowledge, packed, key)
+    write_atomically(out, data)
     sent = asdict(knowledge.ratios) | {"over_expected": knowledge.mean_mass} if knowledge.ratios else None
     if as_json:
-        print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written, "ratios": sent}))
+        print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": len(data), "ratios": sent}))
         return
     if quiet:
         return
@@ -153,7 +149,7 @@ def predict(
         say("Without masses: --release says less, and they would say more. The server hears predictions.")
     if knowledge.privacy or release:
         say(f"Privacy: {knowledge.privacy or 'no formal guarantee.'}")
-    say(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")
+    say(f"{out}: {size(len(data))} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")
 
 
 def inspect(

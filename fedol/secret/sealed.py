@@ -136,6 +136,11 @@ class Sealed:
         return encoding.unpack(share) if place == 0 else expand(share, encoding)
 
 
+def file_for(task: Task, knowledge: Knowledge, codec: str, key: Path | None) -> bytes:
+    """What a client sends for this task: a sealed file where it sums in secret, a knowledge file otherwise."""
+    return seal(knowledge, task, key) if task.secret else knowledge.encode(codec, key)
+
+
 def seal(knowledge: Knowledge, task: Task, key: Path | None, rng: np.random.Generator | None = None) -> bytes:
     """The file that a client sends: its part of the sum, so that only both helpers together could read it.
 

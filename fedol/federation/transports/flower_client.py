@@ -39,7 +39,7 @@ from fedol.files import private_folder, write_atomically
 from fedol.knowledge import Knowledge
 from fedol.knowledge.container import read_bounded
 from fedol.knowledge.header import check_sender
-from fedol.secret.sealed import Sealed, seal
+from fedol.secret.sealed import Sealed, file_for
 from fedol.settings import ClientSettings, check_kinds
 
 PARTS = ("partition-id", "num-partitions")  # Flower's own
@@ -113,8 +113,7 @@ class Node(ClientSettings, Whose):
             trained = kept.with_suffix(".safetensors")
             model = self._fit(folder, public, trained) if self.data else expanduser(self.model)
             knowledge = predict_knowledge(model, public, folder.task, self.client, self.trust_code)
-            data = seal(knowledge, folder.task, key) if folder.task.secret else knowledge.encode(codec, key)
-            write_atomically(kept, data, private=True)
+            write_atomically(kept, file_for(folder.task, knowledge, codec, key), private=True)
         return kept.read_bytes()
 
     def _fit(self, folder: TaskFolder, public: Samples, out: Path) -> str:

@@ -32,7 +32,7 @@ DOUBTS = {
     "union": "**union: both**",
     "central": "central",
 }
-SMALL = ("fedol", "fedhkt-k", "fedol+", "pooled", "union")
+SMALL = ("fedol", "fedol+", "pooled", "union")
 
 
 @cache
@@ -86,6 +86,16 @@ def domain(quantity: str) -> str:
         rows.append([DATA[case[0]], clients, case[3]])
         rows[-1] += [spread(of(case, quantity, method), scale=1) for method in DOUBTS]
     return table(["data", "clients", "model", *DOUBTS.values()], rows, left=3)
+
+
+def half_plain() -> str:
+    """The union where every client sends masses, where every second one does, and the pool, which needs none."""
+    words = {"pool": "pool", "half plain": "half send masses", "union": "**union**"}
+    rows = [
+        [DATA[case[0]], SKEWS[case[1]], case[3], *(spread(of(case, "server", method), scale=1) for method in words)]
+        for case in cases("alike")
+    ]
+    return table(["data", "clients", "model", *words.values()], rows, left=3)
 
 
 def small_nets(folder: str) -> str:
@@ -187,6 +197,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "union-servers": lambda: scores("server"),
     "union-teachers": lambda: scores("teacher"),
     "union-thinned": thinned,
+    "union-half": half_plain,
     "union-domain": lambda: domain("server"),
     "union-domain-teachers": lambda: domain("teacher"),
     "union-digits": lambda: small_nets("union-digits"),

@@ -3,7 +3,7 @@
     python benchmarks/tables.py
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- /table -->``; NAME is one of ``_paper_tables.py``,
-``_best_tables.py`` or ``_pooling_tables.py``. A test makes sure that filling them again changes nothing.
+``_best_tables.py``, ``_pooling_tables.py`` or ``_secret_tables.py``. A test makes sure that filling them again changes nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import _best_tables
 import _paper_tables
 import _pooling_tables
+import _secret_tables
 from _record import ROOT, script
 
 from fedol.errors import FedolError
@@ -21,7 +22,7 @@ from fedol.files import write_atomically
 from fedol.report.bench_pages import collect
 from fedol.report.plots import rounds_figure
 
-TABLES = {**_paper_tables.TABLES, **_best_tables.TABLES, **_pooling_tables.TABLES}
+TABLES = {**_paper_tables.TABLES, **_best_tables.TABLES, **_pooling_tables.TABLES, **_secret_tables.TABLES}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FIGURES = {"rounds.svg": "paper", "rounds-digits.svg": "digits"}
 BEGIN, END = "<!-- table: ", "<!-- /table -->"

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+from _published import table
 from _record import ROOT
 
 from fedol.methods.union import STRANGE
@@ -18,11 +19,6 @@ def rows(name: str, part: str) -> list[dict[str, Any]]:
     return found
 
 
-def lines(header: list[str], body: list[list[str]]) -> str:
-    rule = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [header, rule, *body])
-
-
 def speed() -> str:
     body = []
     for row in rows("secret_sum", "speed"):
@@ -33,7 +29,7 @@ def speed() -> str:
         against = f"{row['speed_over_reading_cold']:.1f}"
         each, peak = f"{1000 * row['cpu_each']:.1f}", f"{row['peak_mb']:.0f}"
         body.append([f"{row['who']}, {size}", f"{row['clients']:,}", f"{row['cpu']:.2f}", each, against, peak])
-    return lines(["who", "files", "CPU seconds", "ms a file", "speed over reading them", "peak MB"], body)
+    return table(["who", "files", "CPU seconds", "ms a file", "speed over reading them", "peak MB"], body)
 
 
 def width() -> str:
@@ -48,7 +44,7 @@ def width() -> str:
                 losses = [row["loss"] for row in chosen]
                 cells.append(f"{np.mean(losses):.2f} ({max(losses):.2f})" if losses else "no room")
             body.append([f"{bits}, cap {cap}", f"{(16 + 550_000 * bits / 8) / 1e6:.2f} MB", *cells])
-    return lines(["bits", "5,000 × 100", *(f"{many:,} clients" for many in admitted)], body)
+    return table(["bits", "5,000 × 100", *(f"{many:,} clients" for many in admitted)], body)
 
 
 def domain() -> str:
@@ -60,7 +56,7 @@ def domain() -> str:
         secret = [row["open"] - row["loss"] for row in chosen]
         short = name.replace(", another domain", "")
         body.append([short, *(f"{np.mean(v):.1f} ± {np.std(v, ddof=1):.1f}" for v in (plain, secret))])
-    return lines(["public set of another domain, n = 3", "single answers", "sums alone"], body)
+    return table(["public set of another domain, n = 3", "single answers", "sums alone"], body)
 
 
 def noise() -> str:
@@ -68,7 +64,7 @@ def noise() -> str:
     levels = list(dict.fromkeys(row["epsilon"] for row in found))
     values = [[row["accuracy"] for row in found if row["epsilon"] == level] for level in levels]
     header = ["ε", *("none" if level is None else f"{level:g}" for level in levels)]
-    return lines(header, [["right, %", *(f"{np.mean(v):.1f} ± {np.std(v, ddof=1):.1f}" for v in values)]])
+    return table(header, [["right, %", *(f"{np.mean(v):.1f} ± {np.std(v, ddof=1):.1f}" for v in values)]])
 
 
 TABLES = {"secret-speed": speed, "secret-width": width, "secret-domain": domain, "secret-noise": noise}

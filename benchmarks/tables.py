@@ -3,7 +3,8 @@
     python benchmarks/tables.py
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- /table -->``; NAME is one of ``_paper_tables.py``,
-``_best_tables.py``, ``_pooling_tables.py`` or ``_secret_tables.py``. A test makes sure that filling them again changes nothing.
+``_best_tables.py``, ``_pooling_tables.py`` or ``_secret_tables.py``. A test makes sure that filling them again changes
+nothing.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ def sum_clients(
 ) -> None:
     """Sum the shares of these clients, and sign the sum with their list.
 
-    Refused are lists that are too short, and those that would, with the sums given out before, show too few clients
-    apart. Killed at any moment, the same command ends in the same bytes.
+    Refused are lists that are too short or, beside the sums given out before, would tell too few clients apart.
+    Killed at any moment, the same command ends in the same bytes.
 
     Example: fedol helper sum task --key A.key --inbox inbox --clients list.txt --out A.part
     """

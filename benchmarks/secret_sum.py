@@ -50,9 +50,8 @@ from fedol.secret.noise import calibrated
 from fedol.secret.sealed import seal
 
 SEEDS = (10, 11, 12)
-SIZES = ((5_000, 100), (50_000, 100))
-COUNTS = (10, 100, 1_000)
-FILES = 8
+SIZES = {(5_000, 100): (10, 100, 1_000), (50_000, 100): (10, 100)}  # and how many files
+FILES, MANY_LISTED = 8, 1_000
 WIDTHS = (12, 16, 20, 24, 32)
 ADMITTED, FEW = (10, 100, 1_000, 10_000), (10, 1_000)  # few where each takes seconds
 REAL = ("dirichlet-0.05_plain", "classes-20_plain")
@@ -76,7 +75,7 @@ def prepared(folder: Path, samples: int, classes: int) -> tuple[Task, list[tuple
     keys = {name: signing.public_key(folder / f"{name}.key") for name in names(FILES)}
     terms = Terms({helper: read_public(folder / f"{helper}.pub") for helper in HELPERS})
     # As wide as for the largest sum, so that nothing leaves the ring: the others are listed and never come.
-    listed = {**keys, **dict.fromkeys(names(max(COUNTS))[FILES:], keys["c0"])}
+    listed = {**keys, **dict.fromkeys(names(MANY_LISTED)[FILES:], keys["c0"])}
     task = Task(tuple(map(str, range(classes))), samples, "none", "speed", clients=listed, secret=terms)
     spent = []
     for number, name in enumerate(names(FILES)):
@@ -126,7 +125,7 @@ def work(folder: Path, helper: str, count: int, samples: int, classes: int) -> d
 
 def speed() -> Iterator[dict[str, Any]]:
     """Seconds, bytes and memory."""
-    for samples, classes in SIZES:
+    for (samples, classes), counts in SIZES.items():
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             task, spent = prepared(folder, samples, classes)
@@ -138,7 +137,7 @@ def speed() -> Iterator[dict[str, Any]]:
             wall, busy = (float(value) for value in np.median(spent, 0))
             yield {**shared, "who": "client", "seconds": wall, "cpu": busy}
             for helper in HELPERS:
-                for count in COUNTS:
+                for count in counts:
                     asked = ["--work", str(folder), helper, str(count), str(samples), str(classes)]
                     done = subprocess.run(
                         [sys.executable, __file__, *asked], capture_output=True, text=True, check=True
@@ -296,7 +295,12 @@ def main() -> None:
     ]
     table(["cap", "bits", "clients admitted", "points lost", "std", "n"], lines)
     if options.json:
-        settings = {"seeds": list(SEEDS), "sizes": SIZES, "clients": COUNTS, "widths": WIDTHS, "admitted": ADMITTED}
+        settings = {
+            "seeds": list(SEEDS),
+            "sizes": [[*size, *counts] for size, counts in SIZES.items()],
+            "widths": WIDTHS,
+            "admitted": ADMITTED,
+        }
         write(options.json, seed=SEEDS[0], settings=settings, results=results)
 
 

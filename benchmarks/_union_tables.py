@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from statistics import stdev
 from typing import Any
 
 from _published import bold, found, name, number, record, shares, spread, table
@@ -98,9 +99,9 @@ def half_plain() -> str:
     return table(["data", "clients", "model", *words.values()], rows, left=3)
 
 
-def small_nets(folder: str) -> str:
-    """Servers of ``fedol bench`` that small nets taught, as often trained."""
-    rows = found(folder, lambda settings: settings["method"] in SMALL)
+def small_nets() -> str:
+    """Servers on digits that small nets taught."""
+    rows = found("union-digits", lambda settings: settings["method"] in SMALL)
     partitions = [p for p in SKEWS if any(p in of_row for of_row in rows.values())]
     lines = [
         [bold(name(method)) if method == "union" else name(method)]
@@ -108,16 +109,6 @@ def small_nets(folder: str) -> str:
         for method in SMALL
     ]
     return table(["server taught by", *(SKEWS[p] for p in partitions)], lines)
-
-
-def encoder() -> str:
-    """CIFAR-100 on a frozen encoder's features."""
-    values = {(r["partition"], r["quantity"], r["method"]): r["values"] for r in record("union-encoder")["summary"]}
-    partitions = list(dict.fromkeys(key[0] for key in values))
-    words = {**METHODS, "ridge": "AFL's exact ridge regression"}
-    order = ("local", "mixture", "pool", "union", "ridge", "central")
-    rows = [[words[m], *(spread(values[p, "server", m], scale=1) for p in partitions)] for m in order]
-    return table(["server", *(SKEWS[p] for p in partitions)], rows)
 
 
 def clients() -> str:
@@ -143,13 +134,16 @@ def goals() -> str:
     """What was aimed at, and the worst case of each; figures of the targets, then of the servers."""
     rows = []
 
-    def aim(words: str, limit: float, below: Callable[[str], dict[str, list[float]]]) -> None:
-        row = [words, f"≤ {limit:g}"]
+    def aim(words: str, limit: float, below: Callable[[str], dict[str, list[float]]], noise: bool = False) -> None:
+        row = [words, f"≤ {limit:g}" + (", but for the spread" if noise else "")]
         for quantity in ("teacher", "server"):
-            found_gaps = below(quantity)
-            where = max(found_gaps, key=lambda key: mean(found_gaps[key]))
-            met = sum(mean(values) <= limit for values in found_gaps.values())
-            row.append(f"{met} of {len(found_gaps)}; worst {spread(found_gaps[where], sign=True, scale=1)} ({where})")
+            gaps = below(quantity)
+            if not gaps:
+                row.append("")
+                continue
+            where = max(gaps, key=lambda key: mean(gaps[key]))
+            met = sum(mean(values) <= limit + (stdev(values) if noise else 0) for values in gaps.values())
+            row.append(f"{met} of {len(gaps)}; worst {spread(gaps[where], sign=True, scale=1)} ({where})")
         rows.append(row)
 
     def under(case: Sequence[str], other: Sequence[str], quantity: str, method: str = "union") -> list[float]:
@@ -189,6 +183,7 @@ def goals() -> str:
         "everywhere: below the pool",
         0,
         lambda q: {f"{words(c)}, {c[2]}": under(c, c, q, "pool") for c in dict.fromkeys(key[:4] for key in numbers())},
+        noise=True,
     )
     return table(["goal, in points", "limit", "targets", "servers"], rows, left=1)
 
@@ -200,9 +195,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "union-half": half_plain,
     "union-domain": lambda: domain("server"),
     "union-domain-teachers": lambda: domain("teacher"),
-    "union-digits": lambda: small_nets("union-digits"),
-    "union-fashion": lambda: small_nets("union-fashion"),
-    "union-encoder": encoder,
+    "union-digits": small_nets,
     "union-clients": clients,
     "union-goals": goals,
 }

@@ -27,12 +27,13 @@ from fedol.data import Labelled, load, partition, split
 from fedol.data.samples import Samples
 from fedol.distillation import learn
 from fedol.methods import Distillation, knowing
-from fedol.methods.union import answers, folds_of
+from fedol.methods.union import answers
 from fedol.model import Architecture, ServerModel
 from fedol.models.openset import OpenSet
 from fedol.privacy.audit import audit
 from fedol.seeding import derive
 from fedol.training import Job, Recipe, drive, fit
+from fedol.training.folds import folds_of
 
 CPU, CLASSES, CLIENTS, SEEDS = torch.device("cpu"), 10, 5, 3
 NAMES = [str(c) for c in range(CLASSES)]

@@ -3,10 +3,13 @@
     python benchmarks/privacy.py --json benchmarks/results/privacy-digits.json
     python benchmarks/privacy.py --dataset cifar100 --data-dir DATA --public 5000 --model cnn --server cnn \
         --epochs 10 --dp-batch-size 512 --delta 1e-5 --shadows 4 --json benchmarks/results/privacy-cifar100.json
+    python benchmarks/privacy.py --folds 0 2 --seeds 0 1 2 --epsilons inf 8 \
+        --json benchmarks/results/privacy-ratios.json
 
 Clients are trained with FedOL's own loop (epsilon inf) or with Opacus at each epsilon, and the server learns from their
 files by FedOL. The audit attacks the first ``--audited`` clients with their own images among the queried ones; shadow
 models are trained without privacy, so the likelihood-ratio attack is run where the client is, too. Means over clients.
+With ``--folds`` clients send ratios, the server learns by the union, and epsilon is that of all fits of a client.
 The record is written after every cell; a cell that it, or a record in ``--known``, already has is not measured again,
 so a run that was stopped goes on, and epsilons can be measured by processes side by side and put together by a last.
 """
@@ -14,6 +17,7 @@ so a run that was stopped goes on, and epsilons can be measured by processes sid
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import time
@@ -29,29 +33,53 @@ import fedol
 from fedol.config import RunConfig
 from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge
+from fedol.methods.union import answers
 from fedol.model import ServerModel
+from fedol.models.openset import OpenSet
 from fedol.privacy.audit import Attacker
 from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy
-from fedol.training import fit
+from fedol.training import Job, fit
+from fedol.training.folds import folds_of
 
 CODECS = ("float32", "q7c60+zstd", "q2c20+zstd", "top10+zstd", "top1+zstd")
-WHICH = ("json", "known", "epsilons", "codecs")  # options that say which cells, not how one is measured
+WHICH = (
+    "json",
+    "known",
+    "epsilons",
+    "codecs",
+    "folds",
+    "seeds",
+)  # options that say which cells, not how one is measured
 
 
-def clients(here: Scenario, epsilon: float, delta: float, batch_size: int | None) -> list[ServerModel]:
+def clients(here: Scenario, epsilon: float, delta: float, batch_size: int | None, folds: int) -> list[ServerModel]:
     """Every client's model, trained within the budget; the same architecture, without batch norm, at every epsilon."""
-    architectures = [here.architecture(spec_for(here.config.client_model(k))) for k in range(here.config.clients)]
-    jobs = [here.job(k, architecture) for k, architecture in enumerate(architectures)]
+    found, jobs = [], list[Job]()
+    for k in range(here.config.clients):
+        architecture = replace(here.architecture(spec_for(here.config.client_model(k))), folds=folds)
+        whole = here.job(k, architecture)
+        assert isinstance(whole.model, OpenSet) == bool(folds)
+        found.append(ServerModel(whole.model, architecture, device=here.device))
+        split = isinstance(whole.model, OpenSet)
+        jobs += folds_of(whole, whole.model, here.public, len(architecture.classes)) if split else [whole]
     if math.isinf(epsilon):
         for result in fit(jobs, here.device):
             assert result.error is None, result.error
     else:
         for job in jobs:
             recipe = replace(job.recipe, batch_size=batch_size or job.recipe.batch_size)
-            fit_private(replace(job, recipe=recipe), Budget(epsilon, delta), here.device)
-    return [ServerModel(job.model, of, device=here.device) for job, of in zip(jobs, architectures, strict=True)]
+            fit_private(replace(job, recipe=recipe), Budget(epsilon, delta).part(max(1, folds)), here.device)
+    return found
+
+
+def sent(model: ServerModel, here: Scenario, private: int) -> Knowledge:
+    """What a client sends."""
+    if not isinstance(model.module, OpenSet):
+        return Knowledge.from_logits(model.predict_log_proba(here.public), here.task)
+    logs = answers(model.module, here.public, model.architecture, here.device)
+    return Knowledge.from_log_ratios(logs, here.task, private=private, folds=len(model.module.nets))
 
 
 def attackers(here: Scenario, models: list[ServerModel], shadows: int, audited: int) -> list[Attacker]:
@@ -68,14 +96,12 @@ def attackers(here: Scenario, models: list[ServerModel], shadows: int, audited: 
 
 def cell(here: Scenario, models: list[ServerModel], readers: list[Attacker], codec: str) -> dict[str, Any]:
     """The server that these clients' files make, and what the files reveal."""
-    knowledge = [
-        Knowledge.decode(Knowledge.from_logits(model.predict_log_proba(here.public), here.task).encode(codec))[0]
-        for model in models
-    ]
-    c = here.config
+    files = [sent(model, here, len(share)).encode(codec) for model, share in zip(models, here.shares, strict=True)]
+    knowledge = [Knowledge.decode(file)[0] for file in files]
+    c, method = here.config, "union" if isinstance(models[0].module, OpenSet) else "fedol"
     server = fedol.distill(
         knowledge, here.public, model=c.server_model, width=c.width, seed=c.seed, device=str(here.device),
-        iterations=c.iterations, epochs=c.epochs, batch_size=c.batch_size,
+        method=method, iterations=c.iterations, epochs=c.epochs, batch_size=c.batch_size,
     )  # fmt: skip
     test, found = here.data.test, [reader.read(codec) for reader in readers]
     return {
@@ -87,6 +113,7 @@ def cell(here: Scenario, models: list[ServerModel], readers: list[Attacker], cod
         },
         "label_mix_error": float(np.mean([f["label_mix"]["error"] for f in found])),
         "codec": codec,
+        "bytes": float(np.mean([len(file) for file in files])),
     }
 
 
@@ -114,35 +141,43 @@ def main() -> None:
     parser.add_argument("--codecs", nargs="+", default=list(CODECS))
     parser.add_argument("--shadows", type=int, default=8)
     parser.add_argument("--audited", type=int, default=2)
+    parser.add_argument("--folds", type=int, nargs="+", default=[0], help="of the public set; 0 for predictions alone")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--known", type=Path, nargs="+", default=[], help="records to take cells over from")
     o = parser.parse_args()
-    here = Scenario(
-        RunConfig(
-            dataset=o.dataset, data_dir=o.data_dir, public=o.public, clients=o.clients, partition=o.partition,
-            client_models=(o.model,), server_model=o.server, width=o.width, epochs=o.epochs, iterations=o.iterations,
-            device=o.device,
-        )
-    )  # fmt: skip
     settings = {key: str(value) for key, value in vars(o).items() if key not in WHICH}
-    there = {(r["epsilon"], r["codec"]): r for r in known([*o.known, *([o.json] if o.json else [])], settings)}
+    there = {identity(r): r for r in known([*o.known, *([o.json] if o.json else [])], settings)}
     results: list[dict[str, Any]] = []
-    for epsilon in o.epsilons:
+    for seed, folds, epsilon in itertools.product(o.seeds, o.folds, o.epsilons):
+        here = Scenario(
+            RunConfig(
+                dataset=o.dataset, data_dir=o.data_dir, public=o.public, clients=o.clients, partition=o.partition,
+                client_models=(o.model,), server_model=o.server, width=o.width, epochs=o.epochs,
+                iterations=o.iterations, device=o.device, seed=seed,
+            )
+        )  # fmt: skip
         is_open, models = math.isinf(epsilon), None
         for codec in o.codecs if is_open else o.codecs[1:2]:
-            started, key = time.perf_counter(), None if is_open else epsilon
-            if (key, codec) not in there:
+            started, about = time.perf_counter(), {"epsilon": None if is_open else epsilon, "codec": codec}
+            about |= {"folds": folds, "seed": seed}
+            if identity(about) not in there:
                 if models is None:
-                    models = clients(here, epsilon, o.delta, o.dp_batch_size)
+                    models = clients(here, epsilon, o.delta, o.dp_batch_size, folds)
                     readers = attackers(here, models, o.shadows if is_open else 0, o.audited)
-                one = {"epsilon": key, **cell(here, models, readers, codec)}
-                there[key, codec] = {**one, "seconds": time.perf_counter() - started}
-            results.append(there[key, codec])
+                one = {**about, **cell(here, models, readers, codec)}
+                there[identity(about)] = {**one, "seconds": time.perf_counter() - started}
+            results.append(there[identity(about)])
             print(results[-1], flush=True)
             if o.json:
-                write(o.json, seed=0, settings=settings, results=results, device=here.device)
+                write(o.json, seed=min(o.seeds), settings=settings, results=results, device=here.device)
     show(results)
+
+
+def identity(cell: dict[str, Any]) -> tuple[Any, ...]:
+    """What tells a cell from the others of its record; the first records had predictions of one seed only."""
+    return cell["epsilon"], cell["codec"], cell.get("folds", 0), cell.get("seed", 0)
 
 
 def show(results: list[dict[str, Any]]) -> None:
@@ -154,7 +189,7 @@ def show(results: list[dict[str, Any]]) -> None:
         rows.append(
             [
                 "inf" if r["epsilon"] is None else f"{r['epsilon']:g}",
-                r["codec"],
+                f"{r['codec']}, {r['folds']} folds" if r.get("folds") else r["codec"],
                 f"{100 * r['server_accuracy']:.1f}",
                 f"{100 * r['client_accuracy']:.1f}",
                 f"{leak['threshold']['auc']:.3f}",

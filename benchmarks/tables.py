@@ -3,8 +3,9 @@
     python benchmarks/tables.py
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- /table -->``; NAME is one of ``_paper_tables.py``,
-``_best_tables.py``, ``_pooling_tables.py`` or ``_secret_tables.py``. A test makes sure that filling them again changes
-nothing.
+``_best_tables.py``, ``_pooling_tables.py``, ``_secret_tables.py`` or ``_union_tables.py``. Whole points in a sentence
+stand between ``<!-- points: NAME -->`` and ``<!-- /points -->``; NAME is one of ``_points.py``. A test makes sure that
+filling them again changes nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import argparse
 import re
 
 import _best_tables
+import _liars_tables
 import _paper_tables
+import _points
 import _pooling_tables
 import _secret_tables
+import _union_tables
 from _record import ROOT, script
 
 from fedol.errors import FedolError
@@ -23,25 +27,37 @@ from fedol.files import write_atomically
 from fedol.report.bench_pages import collect
 from fedol.report.plots import rounds_figure
 
-TABLES = {**_paper_tables.TABLES, **_best_tables.TABLES, **_pooling_tables.TABLES, **_secret_tables.TABLES}
+TABLES = {
+    **_paper_tables.TABLES,
+    **_best_tables.TABLES,
+    **_pooling_tables.TABLES,
+    **_union_tables.TABLES,
+    **_liars_tables.TABLES,
+    **_secret_tables.TABLES,
+}
+POINTS = _points.POINTS
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FIGURES = {"rounds.svg": "paper", "rounds-digits.svg": "digits"}
-BEGIN, END = "<!-- table: ", "<!-- /table -->"
-PLACE = re.compile(rf"{BEGIN}([\w-]+) -->\n.*?{END}", re.DOTALL)
+PLACE = re.compile(r"<!-- (table|points): ([\w-]+) -->(.*?)<!-- /\1 -->", re.DOTALL)
 
 
 def fill(text: str, where: str) -> str:
-    """A page with its tables made anew."""
+    """A page with its tables, and the points in its sentences, made anew."""
 
     def made(place: re.Match[str]) -> str:
-        if place[0].count(BEGIN) > 1:
-            raise FedolError(f"{where}: the table {place[1]} has no {END}; add one below it.")
-        if place[1] not in TABLES:
-            raise FedolError(f"{where}: there is no table {place[1]}; there are {', '.join(sorted(TABLES))}.")
-        return f"{BEGIN}{place[1]} -->\n\n{TABLES[place[1]]()}\n\n{END}"
+        kind, name, inside = place.groups()
+        known = {"table": TABLES, "points": POINTS}[kind]
+        if f"<!-- {kind}: " in inside:
+            raise FedolError(f"{where}: {kind} {name} has no <!-- /{kind} -->; add one after it.")
+        if name not in known:
+            raise FedolError(f"{where}: {kind} {name} is unknown; there are {', '.join(sorted(known))}.")
+        body = f"\n\n{TABLES[name]()}\n\n" if kind == "table" else _points.words(POINTS[name]())
+        return f"<!-- {kind}: {name} -->{body}<!-- /{kind} -->"
 
-    if text.count(BEGIN) != text.count(END):
-        raise FedolError(f"{where}: {text.count(BEGIN)} tables begin and {text.count(END)} end; mend its markers.")
+    for kind in ("table", "points"):
+        begins, ends = text.count(f"<!-- {kind}: "), text.count(f"<!-- /{kind} -->")
+        if begins != ends:
+            raise FedolError(f"{where}: {kind} begins {begins} times and ends {ends} times; fix the markers.")
     return PLACE.sub(made, text)
 
 

@@ -143,15 +143,35 @@ def trained(job: Job) -> int:
 
 
 def tempered_by_mass(answer: Answer, expected: float) -> Answer:
-    """log r / T with the T at which the mean mass is what a density has: no label is needed."""
+    """log r / T with the T at which the mean mass is what a density has: no label is needed.
+
+    The mean mass g(s) = E Σ_c r^s is convex in s = 1/T, so two temperatures have it or none: taken is the one nearer
+    to 1 or, where none has it, that of the least mean.
+    """
     logs = answer.log_probs + answer.log_mass[:, None]
-    low, high = 0.05, 20.0
-    for _ in range(40):
-        middle = (low * high) ** 0.5
-        mean = torch.logsumexp(torch.logsumexp(logs / middle, 1), 0).exp() / len(logs)
-        low, high = (middle, high) if mean > expected else (low, middle)
-    logs = logs / high
+
+    def slope(s: float) -> float:
+        weight = torch.softmax((s * logs).flatten(), 0)
+        return float((weight * logs.flatten()).sum())
+
+    def excess(s: float) -> float:
+        return float(torch.logsumexp((s * logs).flatten(), 0)) - np.log(len(logs)) - np.log(expected)
+
+    least = increasing_root(slope, 0.0, STEEPEST)
+    roots = [increasing_root(lambda s: -excess(s), 0.0, least), increasing_root(excess, least, STEEPEST)]
+    logs = logs * min(roots, key=lambda s: abs(np.log(s)))
     return replace(answer, log_probs=torch.log_softmax(logs, 1), log_mass=torch.logsumexp(logs, 1))
+
+
+STEEPEST = 20.0  # 1 / T
+
+
+def increasing_root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where an increasing function crosses zero; the nearer end where it does not."""
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < 0 else (low, middle)
+    return high
 
 
 def scaled(answer: Answer, expected: float) -> Answer:

@@ -1,8 +1,8 @@
 """Code that is somebody's own: what it is called, how it is imported by that name, and its fingerprint.
 
-By the fingerprint a run notices that a model, method or partition of yours has changed. Of a function, its
+By the fingerprint a run notices that your own model, method or partition has changed. Of a function, its
 instructions count, its defaults, what it encloses and the globals that it reads; of a class, its members and bases; and
-of whatever these name in code of yours, in any file, the same again. Comments, blank lines and docstrings do not count.
+of whatever these name in your own code, in any file, the same again. Comments, blank lines and docstrings do not count.
 Python, FedOL and installed packages are known by name. Not seen: what code imports inside a function, files that it
 reads, and compiled code. Another version of Python has other instructions, so its fingerprints are others, too.
 """
@@ -195,7 +195,7 @@ class _Walk:
         yield from (f"{name}: {self.of(members[name])}" for name in sorted(members.keys() - BESIDE))
 
     def _module(self, module: ModuleType, names: frozenset[str] | None) -> Iterator[str]:
-        """Of a module of yours what is asked for; another's name."""
+        """Of your own module what is asked for; another's name."""
         if self._own(module.__name__):
             yield from self._state(vars(module), names or frozenset())
         else:

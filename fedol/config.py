@@ -62,7 +62,7 @@ class Frozen(Settings):
 
     @property
     def parts(self) -> dict[str, tuple[str, str | None]]:
-        """What may be code of yours, by setting: in words, and its fingerprint, which FedOL's own has not."""
+        """What may be your own code, by setting: in words, and its fingerprint, which FedOL's own has not."""
         found: dict[str, tuple[str, str | None]] = {}
         for setting, what in code_of(self).items():
             value = getattr(self, setting)
@@ -90,7 +90,7 @@ class Frozen(Settings):
 
 
 def is_own(spec: Any) -> bool:
-    """Whether an optimiser or a schedule is code of yours: neither a name nor PyTorch's."""
+    """Whether an optimiser or a schedule is your own code: neither a name nor PyTorch's."""
     return (callable(spec) or is_code(str(spec))) and not address(spec).startswith("torch.")
 
 
@@ -115,10 +115,14 @@ class RunConfig(Learns, RunSettings, Frozen):
         method = methods.find(self.method)
         if method.control:
             here = f"`fedol bench one-round --methods {self.method}`"
-            raise InputError(f"'{self.method}' is no method of a run but a control of benchmarks; use {here}.")
+            raise InputError(f"'{self.method}' is not a method of a run but a control of benchmarks; use {here}.")
         Learns.__post_init__(self)
         if self.defence != NONE and not method.hears:
             raise InputError(f"Defences judge what clients predict; '{self.method}' has no such clients: defence none.")
+        if self.own_classes and method.client.sends == "weights":
+            raise InputError(
+                f"'{self.method}' averages weights, so all clients need one model, of all classes: own_classes off."
+            )
         _ = self.recipe  # likewise
         if not sensible(self.folds):
             raise InputError(f"folds must lie between 2 and {MOST_FOLDS}, but is {self.folds}.")
@@ -168,11 +172,11 @@ class ServerConfig(Learns, ServerSettings, Frozen):
 def check_model(model: Any) -> None:
     """Refuse what cannot name a model."""
     if not (isinstance(model, str) or callable(model)):
-        raise InputError(f"A model is a name, 'module:callable' or a class of yours, not {model!r}.")
+        raise InputError(f"A model is a name, 'module:callable' or your own class, not {model!r}.")
 
 
 def partition_code(name: str) -> str | None:
-    """The fingerprint of a partition of yours, such as ``mine:3``; None of FedOL's own."""
+    """The fingerprint of your own partition, such as ``mine:3``; None of FedOL's own."""
     scheme = PARTITIONS.get(name.partition(":")[0])
     return code_fingerprint(scheme) if scheme else None
 

@@ -184,7 +184,8 @@ def hear(
     heard: Iterable[Knowledge] = audience
     if settings.defence.trust:
         kept = store.screening() if store else None
-        screening = screen(audience).as_json() if kept is None else kept
+        masses = method.client.sends == "ratios"
+        screening = screen(audience, masses).as_json() if kept is None else kept
         if store and kept is None:
             store.judged(screening)
         heard = audience.without([k for k, entry in enumerate(screening) if entry["left_out"]])
@@ -223,7 +224,7 @@ def serve(
                 f"each class, but the method's are {list(targets.soft.shape)}."
             )
         if not torch.isfinite(targets.soft).all():
-            raise InputError(f"The method's targets of iteration {iteration} hold values that are no finite numbers.")
+            raise InputError(f"The method's targets of iteration {iteration} hold values that are not finite.")
         if targets.restart and iteration > 1:
             server.module = architecture.build(derive(seed, "server", "init", iteration))
         result = yield Job(

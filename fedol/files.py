@@ -46,7 +46,7 @@ def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
         temporary.replace(path)
     except OSError as error:  # a full disk, a folder without the right to write
         raise FedolError(
-            f"{path} cannot be written ({error.strerror}); mend that and give the same command again.",
+            f"{path} cannot be written ({error.strerror}); fix that and rerun the command.",
             path,
             complete=True,
         ) from None

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
 from fedol.errors import FedolError, InputError, cause
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe
+from fedol.models.held import Held, sound
 from fedol.models.openset import OpenSet, sensible
 from fedol.models.registry import is_code, trusted
 from fedol.progress import watched
@@ -46,6 +46,7 @@ class Architecture:
     width: int
     prepare: Preprocessing
     folds: int = 0  # of a client that also knows what is public: a net for each, with one more class
+    held: tuple[int, ...] = ()  # the classes that a client holds, where it lacks some: it has outputs for these alone
 
     @classmethod
     def on(
@@ -55,21 +56,41 @@ class Architecture:
         prepare = prepare or inputs.fit(inputs)
         return cls(model, tuple(classes), prepare.prepared(inputs.shape), width, prepare)
 
+    def holding(self, labels: npt.NDArray[np.int64]) -> Architecture:
+        """The same for a client with these labels: for the classes among them alone."""
+        held = np.unique(labels).tolist()
+        return replace(self, held=() if len(held) == len(self.classes) else tuple(held))
+
+    @property
+    def answers(self) -> list[int]:
+        """The classes that it has outputs for, by their positions."""
+        return list(self.held or range(len(self.classes)))
+
+    def own(self, targets: Tensor) -> Tensor:
+        """Soft targets [N, classes] without what they say of classes that it has no outputs for."""
+        return torch.zeros_like(targets).index_copy(1, torch.tensor(self.answers), targets[:, self.answers])
+
     def build(self, seed: int = 0) -> nn.Module:
-        """A freshly initialised module."""
-        build = partial(create, self.model, shape=self.shape, width=self.width)
+        """A freshly initialised module: logits of all classes."""
         if not self.folds:
-            return build(classes=len(self.classes), seed=seed)
-        return OpenSet([build(classes=len(self.classes) + 1, seed=derive(seed, "fold", k)) for k in range(self.folds)])
+            return self._net(0, seed)
+        return OpenSet([self._net(1, derive(seed, "fold", k)) for k in range(self.folds)])
+
+    def _net(self, more: int, seed: int) -> nn.Module:
+        """One net, with so many outputs more than classes."""
+        outputs, classes = len(self.answers) + more, len(self.classes) + more
+        net = create(self.model, classes=outputs, shape=self.shape, width=self.width, seed=seed)
+        return Held(net, [*self.answers, *range(len(self.classes), classes)], classes) if self.held else net
 
     def header(self) -> dict[str, Any]:
-        """As plain JSON values; a class of yours becomes its importable name."""
+        """As plain JSON values; your own class becomes its importable name."""
         return {
             "model": address(self.model),
             "classes": list(self.classes),
             "shape": list(self.shape),
             "width": self.width,
             **({"folds": self.folds} if self.folds else {}),
+            **({"held": list(self.held)} if self.held else {}),
             **self.prepare.header(),
         }
 
@@ -80,13 +101,17 @@ class Architecture:
         if not _text(model) or len(model) > LONGEST:
             raise InputError("it names no model")
         if not (isinstance(classes, list) and classes and all(map(_text, classes))):
-            raise InputError("its classes are no list of names")
+            raise InputError("its classes are not a list of names")
         if not (isinstance(shape, list) and shape and all(map(_count, [*shape, width]))):
             raise InputError("the shape of its samples or its width makes no sense")
         folds = header.get("folds", 0)
         if type(folds) is not int or not (folds == 0 or sensible(folds)):
             raise InputError("the number of its folds makes no sense")
-        return cls(model, tuple(classes), tuple(shape), width, preprocessing_of(header, tuple(shape)), folds)
+        held = header.get("held", [])
+        if not (held == [] or (isinstance(held, list) and sound(held, len(classes)))):
+            raise InputError("the classes that it holds make no sense")
+        prepare = preprocessing_of(header, tuple(shape))
+        return cls(model, tuple(classes), tuple(shape), width, prepare, folds, tuple(held))
 
 
 @dataclass(eq=False)

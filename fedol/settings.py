@@ -14,9 +14,13 @@ from fedol.errors import InputError
 DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the panels of a command's help
 MODEL, OPTIMISER, SCHEDULE = "model", "optimiser", "schedule"  # what may be code
 
+# Which files hold samples, in the words of every help text; ``fedol.data`` reads them.
+LABELLED = "an .npz file or a folder of images by class"
+UNLABELLED = "a folder of images, an .npz or an .npy file"
+
 CALLABLE = "Callable[..., Any]"
 ModelName = str | Callable[..., Any]
-"""A name or, from Python, a class or function of yours."""
+"""A name or, from Python, your own class or function."""
 # By measurement (docs/robustness.md): without attackers it costs the mixture nothing on average; the floor up to 10.5.
 DEFENDED, NONE = "trust,exact,cap,runoff", "none"
 CODEC = "q7c60+zstd"  # of uploads, unless somebody chooses another
@@ -33,7 +37,7 @@ KINDS: dict[str, tuple[Any, str]] = {
 def setting(default: Any, help: str, panel: str, code: str = "") -> Any:
     """A field of a settings record: its default, what it is, and where it stands in a command's help.
 
-    ``code`` is what it may name that is code of yours: a model, an optimiser, a schedule.
+    ``code`` is what it may name that is your own code: a model, an optimiser, a schedule.
     """
     return field(default=default, metadata={"help": help, "panel": panel, "code": code})
 
@@ -54,7 +58,7 @@ class Settings:
         check_kinds(self)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; a class of yours becomes its name."""
+        """Plain values; your own class becomes its name."""
         return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}  # type: ignore[arg-type]
 
     def changes(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -108,6 +112,11 @@ class Training:
         TRAINING,
         OPTIMISER,
     )
+    # A step takes this share of each weight, times the learning rate (AdamW).
+    weight_decay: float = setting(0.0, "Decay of the weights, not through the gradient.", TRAINING)
+    augment: bool = setting(False, "Random flip and reflect-padded crop of every image.", TRAINING)
+    # Cutout: a grey square in every image; cutmix: in half of them a box of another one.
+    patch: str = setting("none", "In the images: none, cutout or cutmix.", TRAINING)
     schedule: str | Callable[..., Any] = setting(
         "constant",
         "Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in "
@@ -115,11 +124,6 @@ class Training:
         TRAINING,
         SCHEDULE,
     )
-    # A step takes this share of each weight, times the learning rate (AdamW).
-    weight_decay: float = setting(0.0, "Decay of the weights, not through the gradient.", TRAINING)
-    augment: bool = setting(False, "Random flip and reflect-padded crop of every image.", TRAINING)
-    # Cutout: a grey square in every image; cutmix: in half of them a box of another one.
-    patch: str = setting("none", "In the images: none, cutout or cutmix.", TRAINING)
     average: float = setting(
         0.0, "Decay per step of a running average of the weights, which then are the result; 0 is none.", TRAINING
     )
@@ -144,9 +148,7 @@ class Voting:
 class Data:
     """Who holds what."""
 
-    dataset: str = setting(
-        "digits", "digits, cifar10, cifar100, fashion-mnist, an .npz file or a folder of images.", DATA
-    )
+    dataset: str = setting("digits", f"digits, cifar10, cifar100, fashion-mnist, {LABELLED}.", DATA)
     data_dir: str | None = setting(None, "Where the dataset's files are.", DATA)
     public: int = setting(400, "Unlabeled samples that everyone shares, taken from the training data.", DATA)
     clients: int = setting(10, "How many clients there are.", DATA)
@@ -177,6 +179,9 @@ class Models(Server):
         "cnn", "Everyone's model in methods that average weights (fedavg, fedprox).", MODELS, MODEL
     )
     codec: str = setting(CODEC, "How uploads are packed: float32, float16, q7c60, top10, each also with +zstd.", MODELS)
+    own_classes: bool = setting(
+        False, "Give each client's model and upload the classes alone that the client holds.", MODELS
+    )
 
 
 @dataclass(frozen=True)
@@ -246,6 +251,12 @@ class ClientSettings(Machine, Training):
     """How a client on its own trains."""
 
     width: int = own(Server, "width", 16)
+    own_classes: bool = own(
+        Models,
+        "own_classes",
+        False,
+        "Give the model the classes alone that you hold, and your file columns for these. It then says which they are.",
+    )
     folds: int = setting(
         0,
         "Learn what is public too, in so many parts of the public set, two or more: for the method union. 0 learns "

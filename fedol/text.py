@@ -89,7 +89,7 @@ def seconds(text: str) -> float:
     """``90s``, ``30m``, ``1.5h`` or ``2d`` in seconds."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])", text.strip())
     if match is None:
-        raise InputError(f"'{text}' is no time; write for instance 90s, 30m, 2h or 1d.")
+        raise InputError(f"'{text}' is not a time; write for instance 90s, 30m, 2h or 1d.")
     return float(match[1]) * _UNITS[match[2]]
 
 

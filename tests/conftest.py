@@ -58,3 +58,10 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
         return said
 
     return run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a run may go; the working directory is empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "run"

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -66,3 +67,23 @@ def test_epochs_of_models_that_start_one_after_the_other_count_in_part() -> None
     assert samples_a_second(*both) == pytest.approx(30 / 1.5)
     assert samples_a_second([1.0, 2.0], *both) == pytest.approx(30 / 1.5)  # it had ended before all had begun
     assert samples_a_second([1.0, 2.0, 4.0]) == pytest.approx(20 / 3)
+
+
+def test_the_temperature_of_the_mass_condition() -> None:
+    """Ratios whose logarithms are stretched come back to the mean mass that they had."""
+    from union_clients import Answer, tempered_by_mass
+
+    logs = torch.randn(500, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 0.3
+    expected = float(logs.exp().sum(1).mean())
+    for stretch in (1.4, 0.8):
+        found = tempered_by_mass(_answer(Answer, stretch * logs), expected)
+        torch.testing.assert_close(found.log_probs + found.log_mass[:, None], logs, atol=1e-6, rtol=0)
+    hopeless = tempered_by_mass(_answer(Answer, logs), 1e-3)  # that no temperature gives: the least mean there is
+    mean = float(hopeless.log_mass.exp().mean())
+    for change in (0.99, 1.01):
+        other = (change * (hopeless.log_probs + hopeless.log_mass[:, None])).exp().sum(1).mean()
+        assert other > mean > 1e-3
+
+
+def _answer(kind: Any, logs: torch.Tensor) -> Any:
+    return kind(torch.log_softmax(logs, 1), torch.logsumexp(logs, 1), 0)

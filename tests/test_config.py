@@ -61,6 +61,7 @@ def test_every_setting_counts_in_the_hash() -> None:
         "rho": 0.5,
         "rho_step": 0.1,
         "augment": True,
+        "own_classes": True,
         "optimiser": "sgd",
         "schedule": "cosine",
         "patch": "cutmix",

@@ -168,7 +168,7 @@ def test_terminal_tables(words: str) -> None:
         "upload_bytes_per_client": 9,
     }
     found = {"client": words, "codec": words, "task": words, "signed": False, "privacy": None, "bytes": 9}
-    found |= {"float32_bytes": 9, "samples": 9, "classes": 1, "class_mix": {words: 1.0}}
+    found |= {"float32_bytes": 9, "samples": 9, "classes": 1, "class_mix": {words: 1.0}, "held": [words]}
     found |= {"fits": {"fits": False, "reason": words}, "entropy": {"counts": [9], "edges": [0.0, 1.0]}}
     found["ratios"] = {"private": 9, "folds": 2, "mean_mass": 0.1, "expected": 1.0, "over_expected": 0.1}
     found["ratios"]["log_mass"] = found["entropy"]
@@ -335,7 +335,7 @@ def test_durations(text: str, value: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "h", "-1h", "1w", "1h30m"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(InputError, match="is no time"):
+    with pytest.raises(InputError, match="is not a time"):
         seconds(text)
 
 

@@ -87,7 +87,7 @@ def _refuse(sentence: str) -> NoReturn:
 
 
 def main() -> None:
-    """Entry point: an error that a user can mend is one sentence and exit code 2, never a traceback."""
+    """Entry point: an error that a user can fix is one sentence and exit code 2, never a traceback."""
     forgiving()
     try:
         with patient():
@@ -96,7 +96,7 @@ def main() -> None:
         _refuse(str(error))
     except OSError as error:
         what = f"{error.filename} cannot be opened ({error.strerror})" if error.filename else cause(error)
-        _refuse(f"{what}; mend that and give the same command again.")
+        _refuse(f"{what}; fix that and rerun the command.")
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != 130:  # typer turns an interrupt into an exit with this code
             raise

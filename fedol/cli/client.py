@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Json, PublicSamples, Quiet, TaskDir, TrustCode, with_settings
 from fedol.errors import InputError
-from fedol.settings import ClientSettings
+from fedol.settings import LABELLED, ClientSettings, Training
 
 app = typer.Typer(
     help="A client's side: train (with anything), predict, send one file.",
@@ -27,7 +27,7 @@ app = typer.Typer(
 def fit(
     settings: dict[str, Any],
     task: TaskDir,
-    data: Annotated[str, typer.Option(help="Your data: an .npz file, a folder of images by class, or my.py:function.")],
+    data: Annotated[str, typer.Option(help=f"Your data: {LABELLED}, or my.py:function.")],
     model: Annotated[str, typer.Option(help="resnet20, cnn, my.py:Class, ...")] = "resnet20",
     out: Annotated[Path, typer.Option(help="The trained model.")] = Path("model.safetensors"),
     config: Config = None,
@@ -58,7 +58,7 @@ def fit(
     from fedol.knowledge.header import Guarantee
     from fedol.privacy.training import Budget
     from fedol.report.live import LiveProgress
-    from fedol.text import say
+    from fedol.text import MOST, printable, say
 
     wanted = configure_client(config, settings, trust_code)
     if dp_epsilon is None and dp_delta is not None:  # nobody should believe that this is private
@@ -70,7 +70,7 @@ def fit(
         shared = folder.samples(public) if wanted.folds else folder.known(public)
         result = client_fit(
             folder.task, data, model, out, recipe_of(wanted), wanted.width, wanted.seed, wanted.device,
-            on_epoch=progress.epoch, budget=budget, folds=wanted.folds, public=shared,
+            on_epoch=progress.epoch, budget=budget, folds=wanted.folds, public=shared, own_classes=wanted.own_classes,
         )  # fmt: skip
     if as_json:
         print(json.dumps({"out": str(out), **result}))
@@ -79,6 +79,9 @@ def fit(
     told = f" and {folder.task.samples:,} public ones in {wanted.folds} folds" if wanted.folds else ""
     right = f"{100 * result['accuracy']:.1f} % right on your test samples"
     say(f"{out}: trained on {result['samples']:,} samples{told}, {right}.")
+    if result["held"]:
+        names = printable(", ".join(result["held"]), MOST)
+        say(f"It knows the classes that you hold alone, {len(result['held'])} of {len(folder.task.classes)}: {names}.")
     if result["privacy"]:
         say(f"Private: {Guarantee(**result['privacy'])}")
 
@@ -176,7 +179,7 @@ def inspect(
         raise typer.Exit(2)
 
 
-@with_settings(ClientSettings, but=("width", "device", "folds"))
+@with_settings(ClientSettings, but=("width", "device", "folds", "own_classes"))
 def audit(
     settings: dict[str, Any],
     run: Annotated[Path | None, typer.Argument(help="The folder of a finished 'fedol run'.")] = None,
@@ -197,6 +200,7 @@ def audit(
         ),
     ] = None,
     clients: Annotated[int, typer.Option(min=1, help="How many of a run's clients.")] = 3,
+    config: Config = None,
     public: PublicSamples = None,
     trust_code: TrustCode = False,
     as_json: Json = False,
@@ -209,15 +213,15 @@ def audit(
     Examples: fedol audit runs/quick
               fedol audit --task task --model mine.safetensors --data my.npz
     """
+    from fedol.config import configure_client, trusted
     from fedol.federation.audit import run_audit, words
     from fedol.privacy.audit import SHADOWS
     from fedol.privacy.audit import audit as attack
     from fedol.report.live import LiveProgress
     from fedol.text import say
 
-    training = {name: value for name, value in settings.items() if name != "seed"}
     if run is not None:
-        own = {"task": task, "model": model, "data": data, **settings, "public": public}
+        own = {"task": task, "model": model, "data": data, "config": config, **settings, "public": public}
         if own := {name: value for name, value in own.items() if value is not None}:
             option = "--" + min(own).replace("_", "-")
             raise InputError(f"{option} is for a model of your own; a run says itself how it was made: leave it out.")
@@ -233,6 +237,9 @@ def audit(
 
         if task is None or model is None or data is None:
             raise InputError("Give the folder of a run, or --task, --model and --data.")
+        configure_client(config, settings, trust_code)  # refuses what is not a setting
+        given = trusted(config, settings, trust_code)
+        training = {item.name: given[item.name] for item in fields(Training) if item.name in given}
         folder = TaskFolder.open(task)
         members, others = client_data(data, folder.task)
         shared = folder.samples(public)
@@ -247,7 +254,7 @@ def audit(
         recipe = replace(kept or Recipe(), **training)
         with LiveProgress(quiet=as_json) as progress:
             told = progress.epoch
-            one = attack(asked, members, others, shared, recipe, how, count, settings.get("seed", 0), told, release)
+            one = attack(asked, members, others, shared, recipe, how, count, given.get("seed", 0), told, release)
         guarantee = promise(opened)
         one["privacy"] = asdict(guarantee) if guarantee else None
         found = {"clients": [{"client": Path(model).stem, "samples": len(members), **one}]}
@@ -275,6 +282,13 @@ def attack(
     knows: Annotated[
         list[Path] | None, typer.Option(help="Files of other clients that the attacker knows; give it once per file.")
     ] = None,
+    claim: Annotated[
+        str,
+        typer.Option(
+            help="What they make of their masses, where they send any: honest, tenfold, thousandfold, flat, few, crowd "
+            "or samples.",
+        ),
+    ] = "honest",
     seed: Annotated[int, typer.Option(help="All randomness comes from this one number.")] = 0,
 ) -> None:
     """Write attacked copies of knowledge files, to see what your federation makes of them. Copies are not signed.
@@ -288,6 +302,6 @@ def attack(
     if out.exists() and any((out / file.name).exists() for file in files):
         raise InputError(f"{out} holds files of these names already; choose another folder.")
     with LiveProgress():
-        written = attack_files(files, name, out, knows or [], seed)
+        written = attack_files(files, name, out, knows or [], seed, claim)
     for path in written:
         say(path)

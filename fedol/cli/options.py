@@ -40,7 +40,7 @@ Test = Annotated[
 Force = Annotated[
     bool,
     typer.Option(
-        "--force", help="Make the run in this folder anew, whatever it was made with and of.", rich_help_panel=OUTPUT
+        "--force", help="Start the run in this folder over, whatever it was made with.", rich_help_panel=OUTPUT
     ),
 ]
 

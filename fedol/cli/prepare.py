@@ -14,6 +14,7 @@ from rich.console import Console
 
 from fedol.cli.options import Json
 from fedol.errors import InputError
+from fedol.settings import UNLABELLED
 
 if TYPE_CHECKING:
     from fedol.knowledge import Task
@@ -42,7 +43,7 @@ def _group() -> None:
 @tasks.command("new")
 def new_task(
     folder: Annotated[Path, typer.Argument(help="Where to write the task.")],
-    public: Annotated[Path, typer.Option(help="The public samples: a folder of images, an .npz or an .npy file.")],
+    public: Annotated[Path, typer.Option(help=f"The public samples: {UNLABELLED}.")],
     classes: Annotated[str, typer.Option(help="Class names in their order: a,b,c or a file with one per line.")],
     name: Annotated[str | None, typer.Option(help="Sets this federation apart; the folder's name by default.")] = None,
     only_fingerprint: Annotated[
@@ -242,7 +243,7 @@ def watch(
     from fedol.report.live import RosterView
 
     if not (run / "roster.json").exists():
-        raise FedolError(f"{run} is no server run, or has not begun; give the folder that the run config calls 'out'.")
+        raise FedolError(f"{run} is not a server run, or has not begun; give the run config's 'out'.")
     task = TaskFolder.of_run(run).task
     with RosterView(Console(), task, None, note=lambda: str(Nodes.read(run / "nodes.json"))) as view:
         while True:

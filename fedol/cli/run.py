@@ -14,7 +14,7 @@ from rich.console import Console
 
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import OUTPUT, Config, Force, Json, Preset, Quiet, TrustCode, with_settings
-from fedol.settings import TRAINING, Dealing, RunSettings
+from fedol.settings import TRAINING, UNLABELLED, Dealing, RunSettings
 
 if TYPE_CHECKING:
     from fedol.config import RunConfig
@@ -63,8 +63,8 @@ def run(
 ) -> None:
     """Simulate a federation: train the clients, collect one upload each, train the server, show the table.
 
-    What is not given is the preset's. A run with other settings or data, or with a model or method of yours that has
-    changed, is not continued; --force makes it anew.
+    What is not given is the preset's. A run made with other settings or data, or before you changed your own model or
+    method, is not continued; --force starts it over.
 
     Examples: fedol run --out runs/first
               fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
@@ -210,7 +210,7 @@ BATCH = 512  # samples between two moves of the progress bar
 
 def predict(
     run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
-    images: Annotated[Path, typer.Argument(help="An image, a folder of images, an .npz or an .npy file.")],
+    samples: Annotated[Path, typer.Argument(help=f"An image, {UNLABELLED}.")],
     trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:
@@ -230,7 +230,7 @@ def predict(
 
     model = load(run, trust_code=trust_code)
     with LiveProgress(quiet=as_json):
-        found, names = load_samples(images)
+        found, names = load_samples(samples)
         parts = [found.take(slice(start, start + BATCH)) for start in range(0, len(found), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
     rows = [

@@ -130,8 +130,8 @@ def distill(
     """Train a server model from knowledge files, at once.
 
     With --resume the server model of a finished run goes on learning, from all its clients and the new ones; settings
-    that are not given are that run's, and the result is a run of its own (by default RUN-resumed). A run with other
-    settings or a changed model or method of yours is not continued; --force makes it anew.
+    that are not given are that run's, and the result is a run of its own (by default RUN-resumed). A run made with
+    other settings, or before you changed your own model or method, is not continued; --force starts it over.
 
     Examples: fedol distill task *.fedol --model resnet56 --out runs/one
               fedol distill --resume runs/one late.fedol

@@ -19,12 +19,13 @@ SUM_TOLERANCE = 2e-3
 
 def to_tensor(value: Array, what: str = "value") -> Tensor:
     """The value as a torch tensor on its own device (the CPU for NumPy)."""
-    if isinstance(value, Tensor):
-        return value.detach()
-    try:
-        return torch.as_tensor(np.require(value, requirements=["C", "W"]))  # of one that is read-only, a copy
+    try:  # of an array that is read-only, a copy
+        tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.require(value, requirements=["C", "W"]))
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} must be a NumPy array or a torch tensor of numbers: {error}.") from None
+    if tensor.is_complex():
+        raise InputError(f"{what} must be real numbers, but are {tensor.dtype}.")
+    return tensor.detach()
 
 
 def returned(result: Tensor, like: Array) -> Array:
@@ -68,6 +69,13 @@ def probabilities(value: Array, dims: int | None, what: str = "probabilities") -
             f"{what} must sum to 1 over the classes, but sum to {sums[tuple(place)].item():.4g} at {place}."
         )
     return tensor
+
+
+def check_values(tensor: Tensor, good: Tensor, what: str, rule: str) -> None:
+    """An error that says where the first value is that breaks a rule."""
+    if not good.all():
+        place = _first(~good)
+        raise InputError(f"{what} must be {rule}, but hold {tensor[tuple(place)].item()} at {place}.")
 
 
 def _first(mask: Tensor) -> list[int]:

@@ -15,6 +15,8 @@ where each knows classes of its own, near 1 where all know all.
 
     target ∝ (r · m + (1 − r) · t)^(1 / T')
 
+A client that says it holds some classes alone is centred on these, and has the weight zero on the others.
+
 No label is read and nothing is trained; a client is heard once, entering through running sums, so memory does not grow
 with their number. ``docs/pooling.md`` derives it and says when it fails.
 """
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -59,22 +62,22 @@ class Pool:
     def __len__(self) -> int:
         return self._clients
 
-    def add(self, log_probs: Tensor) -> None:
-        """Take in one client's log-probabilities [N, C]."""
+    def add(self, log_probs: Tensor, held: Sequence[int] = ()) -> None:
+        """Take in one client's log-probabilities [N, C]; where it says that it holds some classes alone, on these."""
         log_p = torch.log_softmax(exact(log_probs), 1)
         if not torch.isfinite(log_p).all():
             raise InputError("A client's log-probabilities hold NaN or an infinity; the logarithm of zero is one.")
         probs, nats = log_p.exp(), shannon(log_p.exp())
         self._mixture.add(probs, nats)
         self._accord.add(probs, nats)
-        weight = probs.mean(0).sqrt()
-        z = log_p - log_p.mean(1, keepdim=True)
-        # In units of the client's own spread, and softly bounded: a client that shouts is as loud as any other.
-        scale = z.square().mean().sqrt().clamp_min(TINY)
-        logits = weight * BOUND * torch.tanh(z / (BOUND * scale))
-        spread = z.std(0, correction=0)
-        # A class on which a client never changes its mind has no spread, and nothing to say.
-        standard = weight * torch.where(spread > 1e-9 * scale, (z - z.mean(0)) / spread.clamp_min(TINY), 0.0)
+        if held:
+            columns = torch.tensor(held)
+            own = _voice(log_p[:, columns], probs[:, columns])
+            weight, logits, standard = (
+                part.new_zeros(*part.shape[:-1], log_p.shape[1]).index_copy(-1, columns, part) for part in own
+            )
+        else:
+            weight, logits, standard = _voice(log_p, probs)
         self._clients += 1
         if self._weight is None or self._logits is None or self._standard is None:
             self._weight, self._logits, self._standard = weight, logits, standard
@@ -134,7 +137,24 @@ class Pool:
         """Both pooled scores [N, C], in units of spread, and the λ mixture."""
         if self._weight is None or self._logits is None or self._standard is None:
             raise InputError("There is nothing to pool; at least one client's predictions are needed.")
-        return self._logits / self._weight, self._standard / self._weight, self._mixture.mean()
+        weight = self._weight.clamp_min(TINY)  # of a class that nobody holds it is zero
+        return self._logits / weight, self._standard / weight, self._mixture.mean()
+
+
+def _voice(log_p: Tensor, probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What a client says of the classes that it holds: its weights [C], and weighted z [N, C] bounded and standardised.
+
+    Of one class alone it can tell nothing apart, and has no weight.
+    """
+    weight = probs.mean(0).sqrt() if probs.shape[1] > 1 else torch.zeros_like(probs[0])
+    z = log_p - log_p.mean(1, keepdim=True)
+    # In units of the client's own spread, and softly bounded: a client that shouts is as loud as any other.
+    scale = z.square().mean().sqrt().clamp_min(TINY)
+    logits = weight * BOUND * torch.tanh(z / (BOUND * scale))
+    spread = z.std(0, correction=0)
+    # A class on which a client never changes its mind has no spread, and nothing to say.
+    standard = weight * torch.where(spread > 1e-9 * scale, (z - z.mean(0)) / spread.clamp_min(TINY), 0.0)
+    return weight, logits, standard
 
 
 def balanced(scores: Tensor, prior: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ def _read(folder: Path, name: str, dims: int) -> npt.NDArray[np.uint8]:
         with cast(IO[bytes], gzip.open(file) if file.suffix == ".gz" else file.open("rb")) as stream:
             return _parse(stream, dims)
     except (OSError, EOFError, ValueError, zlib.error, struct.error) as error:
-        raise InputError(f"{file} is no idx file of Fashion-MNIST ({error}); get a fresh copy.") from error
+        raise InputError(f"{file} is not an idx file of Fashion-MNIST ({error}); get a fresh copy.") from error
 
 
 def _parse(stream: IO[bytes], dims: int) -> npt.NDArray[Any]:

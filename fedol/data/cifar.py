@@ -40,7 +40,7 @@ class _ArraysOnly(pickle.Unpickler):
         try:
             return _ADMITTED[module, name]
         except KeyError:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is no array") from None
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is not an array") from None
 
 
 def load_arrays(data: bytes) -> Any:
@@ -141,7 +141,7 @@ def _read(path: Path, md5: str, *keys: str) -> list[Any]:
         content = load_arrays(data)
         return [content[key] for key in keys]
     except Exception as error:  # a pickle can be broken in any way
-        raise InputError(f"{path} is no CIFAR file ({error}); get a fresh copy of its folder.") from error
+        raise InputError(f"{path} is not a CIFAR file ({error}); get a fresh copy of its folder.") from error
 
 
 @contextmanager

@@ -119,7 +119,8 @@ class Dataset:
         names = tuple(str(c) for c in (range(top + 1) if classes is None else classes))
         if top >= len(names):
             raise InputError(f"{name}: label {top} has no name among the {len(names)} classes; labels count from 0.")
-        if len(names) < 2 or len(set(names)) < len(names):
+        fewest = 2 if classes is None else 1  # a client may hold one of its task's classes, and say which
+        if len(names) < fewest or len(set(names)) < len(names):
             raise InputError(f"{name}: the class names must be two or more and all different, not {_brief(names)}.")
         sites = None if groups is None else _groups(groups, len(x), f"{name}: groups")
         return cls(name, Labelled(samples(x), y, sites), Labelled(samples(test), test_labels), names)

@@ -86,7 +86,11 @@ class Images(Samples):
 
     def take(self, index: Index) -> Images:
         """The images at these positions."""
-        return Images(self.values[index if isinstance(index, slice) else torch.as_tensor(index)])
+        if isinstance(index, slice) or self.values.device.type != "cpu":
+            return Images(self.values[index if isinstance(index, slice) else torch.as_tensor(index)])
+        # NumPy keeps the strides of a single channel, PyTorch does not. They change no value, but a convolution chooses
+        # its kernel by them: the last bits of what ``fedavg-bn`` measures on grey images.
+        return Images(torch.from_numpy(self.values.numpy()[np.asarray(index)]))
 
     def joined(self, others: Images) -> Images:
         """Both."""

@@ -22,6 +22,7 @@ from fedol.data.dataset import Dataset, holdout, pixels
 from fedol.data.images import Images
 from fedol.data.samples import Samples, samples
 from fedol.errors import InputError, cause
+from fedol.files import write_atomically
 from fedol.progress import watched
 from fedol.text import MOST, printable
 
@@ -168,13 +169,18 @@ def load_samples(path: Path, count: int | None = None) -> tuple[Samples, list[st
     return samples(images), names
 
 
-def packed(given: Samples) -> bytes:
-    """Samples as a file that ``load_samples`` reads."""
+def stored(folder: Path) -> Path:
+    """Where a task's folder keeps the public samples, if it does."""
+    return folder / "public.npz"
+
+
+def store(given: Samples, folder: Path) -> None:
+    """Keep the public samples in a task's folder, so that ``load_samples`` reads what is ``stored``."""
     if not isinstance(given, Images):
         raise InputError(f"A task's folder holds images so far, not {given.kind}; leave them out of it.")
     buffer = io.BytesIO()
     np.savez_compressed(buffer, public=given.array())
-    return buffer.getvalue()
+    write_atomically(stored(folder), buffer.getvalue())
 
 
 def load_images(path: Path, count: int | None = None) -> tuple[npt.NDArray[np.uint8], list[str]]:

@@ -76,7 +76,7 @@ P = TypeVar("P", bound=type[Partition])
 
 
 def register(scheme: P) -> P:
-    """A decorator: make a partition of yours known by its ``name``, instead of any other of that name."""
+    """A decorator: make your own partition known by its ``name``, in place of any other of that name."""
     if not str(getattr(scheme, "name", "")).replace("-", "_").isidentifier():
         raise InputError(f"{scheme.__name__} needs a name of letters, digits and dashes, as in name = 'by-size'.")
     if len(fields(scheme)) > 1:

@@ -34,7 +34,7 @@ def run_audit(
     A client's model may be code (``my.py:Net``) only with ``trust_code``: the run may be a stranger's.
     """
     if not (folder / "summary.json").exists():
-        raise FedolError(f"{folder} is no finished run of 'fedol run'.")
+        raise FedolError(f"{folder} is not a finished run of 'fedol run'.")
     frozen, advice = folder / "config.json", "audit another run"
     with intact(frozen, advice):
         settings = dict(read_json(frozen, advice)["config"])
@@ -66,7 +66,8 @@ def words(found: dict[str, Any]) -> list[str]:
         )
     for name, leak in found["membership"].items():
         lines.append(
-            f"Membership, {name}: shown one of your samples and one that is not, the attacker picks yours "
+            f"Membership, {name.replace('both', 'predictions and masses')}: shown one of your samples and one that is "
+            "not, the attacker picks yours "
             f"{100 * leak['auc']:.0f} % of the time (50 % is guessing). Where it may accuse 1 % of foreign samples "
             f"wrongly, it finds {100 * leak['tpr_at_1_percent']:.1f} % of yours; at 0.1 %, "
             f"{100 * leak['tpr_at_01_percent']:.1f} %."

@@ -16,7 +16,6 @@ from fedol.data.samples import Samples, check_alike
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge.header import Ratios
 from fedol.knowledge.task import Task
-from fedol.methods.union import folds_of
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
 from fedol.models.openset import MOST_FOLDS, OpenSet, sensible
@@ -25,6 +24,7 @@ from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy
 from fedol.seeding import derive
 from fedol.training import Job, OnEpoch, Recipe, fit, resolve_device
+from fedol.training.folds import folds_of
 from fedol.training.snapshot import EpochFile
 
 
@@ -76,6 +76,7 @@ def client_fit(
     budget: Budget | None = None,
     folds: int = 0,
     public: Samples | None = None,
+    own_classes: bool = False,
 ) -> dict[str, Any]:
     """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test samples.
 
@@ -83,12 +84,17 @@ def client_fit(
     With a privacy budget the training is differentially private, and the model file says so; it then starts anew.
     With ``folds`` the model also learns what is public, once a fold (``fedol.methods.union``); it needs the ``public``
     samples. Where they are known, data unlike them are refused: what was trained on those could not predict these.
+    With ``own_classes`` it has outputs for the classes alone that its training samples have.
     """
     if folds and not sensible(folds):
         raise InputError(f"--folds must lie between 2 and {MOST_FOLDS}, or be 0 for no masses, but is {folds}.")
     if folds and (public is None or len(public) < 2 * folds):
         given = "none are given" if public is None else f"the task has {len(public)}"
         raise InputError(f"{folds} folds need at least {2 * folds} public samples, but {given}.")
+    if own_classes and budget:
+        raise InputError(
+            "--own-classes tells exactly which classes your data have, which no privacy budget covers; leave one out."
+        )
     train, test = client_data(data, task)
     if public is not None:
         check_alike(train.samples, public, f"Your {train.samples.kind}")
@@ -96,6 +102,8 @@ def client_fit(
     prepare = train.samples.unfitted() if budget else train.samples.fit(public)
     model = spec_for(model) if budget else model
     architecture = replace(Architecture.on(train.samples, model, task.classes, width, prepare), folds=folds)
+    if own_classes:
+        architecture = architecture.holding(train.y)
     where = resolve_device(device)
     identity = _identity(task, architecture, train, recipe, seed)
     whole = Job(
@@ -136,7 +144,8 @@ def client_fit(
     for file in kept:
         file.forget()
     found = {"samples": len(train), "loss": sum(losses) / len(losses), "accuracy": score}
-    return {**found, "folds": folds, "privacy": record.get("privacy")}
+    held = [task.classes[c] for c in architecture.held] or None
+    return {**found, "folds": folds, "held": held, "privacy": record.get("privacy")}
 
 
 def _identity(task: Task, architecture: Architecture, train: Labelled, recipe: Recipe, seed: int) -> dict[str, Any]:

@@ -190,7 +190,7 @@ def _san(host: str) -> Any:
     except ValueError:
         pass
     if not HOST_NAME.fullmatch(host):
-        raise InputError(f"'{host}' is no host name or address.")
+        raise InputError(f"'{host}' is not a host name or address.")
     return x509.DNSName(host)
 
 

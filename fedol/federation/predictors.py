@@ -7,7 +7,8 @@ What a model is handed:
     ONNX                                                 whichever of these its input's type and rank ask for
     a fitted ``fedol.OpenSet``                            nothing: it has answered already, with masses
 What it gives: a row per sample with a number per class of the task, in its order: probabilities, or logits from
-networks. An estimator with ``classes_`` may know only some of the classes, as positions or by name.
+networks. One with ``classes_`` may know only some of the classes, as positions or by name, and so may a model file;
+then the client's file says which, and has columns for these alone.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from fedol.core.arrays import SUM_TOLERANCE, Array
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge import Knowledge
+from fedol.knowledge.classes import on_all_classes, places
 from fedol.knowledge.header import Guarantee, Ratios
 from fedol.knowledge.task import Task
-from fedol.knowledge.upload import on_all_classes
 from fedol.methods.union import answers
 from fedol.model import ServerModel, load
 from fedol.models.openset import OpenSet
@@ -48,19 +49,20 @@ def predict_knowledge(
     elif all(callable(getattr(model, verb, None)) for verb in ("log_ratios", "knowledge")):
         found = _given_ratios(spec, model, shared, task, client)
     else:
-        found = _knowledge(_values(spec, model, shared, task), task, client)
+        values, classes = _values(spec, model, shared, task)
+        found = _knowledge(values, task, client, classes)
     return replace(found, privacy=promise(model) or found.privacy)
 
 
 def _own_ratios(model: ServerModel, module: OpenSet, public: Samples, task: Task, client: str) -> Knowledge:
     """The answers of a model of ``fedol client fit --folds``: each fold's from the net that has not seen it."""
-    _same_classes(model, task)
     known, record = model.architecture, _record(model)
     ratios = Ratios.from_json(record.get("ratios"))
     if ratios is None or record.get("public") != task.fingerprint:
         raise InputError("The model learnt what is public from other samples than this task's; train it for this task.")
     logs = answers(module, known.prepare.accept(public, known.shape), known, model.device)
-    return Knowledge.from_log_ratios(logs, task, client, ratios.private, ratios.folds)
+    about = task, client, ratios.private, ratios.folds
+    return Knowledge.from_log_ratios(logs[:, known.answers], *about, _known(model, task))
 
 
 def _given_ratios(spec: str, model: Any, public: Samples, task: Task, client: str) -> Knowledge:
@@ -76,34 +78,47 @@ def _given_ratios(spec: str, model: Any, public: Samples, task: Task, client: st
     return replace(found, task=task.ref, client=client)
 
 
-def _same_classes(model: Any, task: Task) -> None:
-    if isinstance(model, ServerModel) and model.classes != task.classes:
+def _known(model: Any, task: Task) -> Any:
+    """The classes that a model's columns stand for, by name or position; None where there is one for each in order."""
+    if not isinstance(model, ServerModel):
+        return getattr(model, "classes_", None)
+    names = [model.classes[c] for c in model.architecture.answers]
+    if not set(names) <= set(task.classes):
         raise InputError("The model was trained for other classes than the task's; train it for this task.")
+    return names
 
 
-def _values(spec: str, model: Any, inputs: Samples, task: Task) -> np.ndarray:
+def _values(spec: str, model: Any, inputs: Samples, task: Task) -> tuple[np.ndarray, list[int] | None]:
+    """What a model says of samples, and the task's classes that the columns stand for, where it names them."""
+    known = _known(model, task)
     try:
-        values = _predict(model, inputs, task)
+        values = _predict(model, inputs)
     except FedolError:
         raise
     except Exception as error:  # other people's models
         raise InputError(f"The model '{spec}' fails on the public {inputs.kind}: {cause(error)}.") from error
-    if values.shape != (len(inputs), len(task.classes)):
-        expected = [len(inputs), len(task.classes)]
-        raise InputError(f"The model '{spec}' gives predictions of shape {list(values.shape)}; expected {expected}.")
-    return values
+    found = None if known is None else places(known, task.classes, values.shape)
+    expected = (len(inputs), len(task.classes if found is None else found))
+    if values.shape != expected:
+        raise InputError(
+            f"The model '{spec}' gives predictions of shape {list(values.shape)}; expected {list(expected)}."
+        )
+    return values, found
 
 
-def _knowledge(values: np.ndarray, *about: Any) -> Knowledge:
+def _knowledge(
+    values: np.ndarray, task: Task | None = None, client: str = "client", classes: list[int] | None = None
+) -> Knowledge:
     if _distributions(values):
-        return Knowledge.from_probabilities(values, *about)
+        return Knowledge.from_probabilities(values, task, client, classes)
     sums = values.sum(1)
-    if (values >= 0).all() and np.ptp(sums) <= 0.2 * sums.mean():  # rounded, say, or percent; no logits are like that
+    # Rounded, say, or percent; no logits are like that, but for those of one class.
+    if values.shape[1] > 1 and (values >= 0).all() and np.ptp(sums) <= 0.2 * sums.mean():
         raise InputError(
             f"The predictions look like probabilities, but their rows sum to {sums[np.abs(sums - 1).argmax()]:.4g} and "
             "not to 1; divide each row by its sum, or give logits."
         )
-    return Knowledge.from_logits(values, *about)
+    return Knowledge.from_logits(values, task, client, classes)
 
 
 def promise(model: Any) -> Guarantee | None:
@@ -140,7 +155,9 @@ class Asked:
 
     def predict_log_proba(self, inputs: Samples | Array) -> torch.Tensor:
         """[N, classes]."""
-        return _knowledge(_values(self.spec, self.model, samples(inputs), self.task)).log_probs
+        values, found = _values(self.spec, self.model, samples(inputs), self.task)
+        log_probs = _knowledge(values).log_probs
+        return log_probs if found is None else on_all_classes(log_probs, found, len(self.classes))
 
 
 def open_model(spec: str, trust_code: bool = False) -> Any:
@@ -201,15 +218,14 @@ OURS = ".safetensors"
 READERS: dict[str, Callable[[Path], Any]] = {OURS: load, ".onnx": _onnx, ".joblib": _joblib}
 
 
-def _predict(model: Any, inputs: Samples, task: Task) -> np.ndarray:
-    _same_classes(model, task)
+def _predict(model: Any, inputs: Samples) -> np.ndarray:
     parts = [inputs.take(slice(start, start + BATCH)) for start in range(0, len(inputs), BATCH)]
-    return np.concatenate([_batch(model, part, task) for part in watched(parts, "predicting")])
+    return np.concatenate([_batch(model, part) for part in watched(parts, "predicting")])
 
 
-def _batch(model: Any, inputs: Samples, task: Task) -> np.ndarray:
+def _batch(model: Any, inputs: Samples) -> np.ndarray:
     if isinstance(model, ServerModel):
-        return model.predict_log_proba(inputs).numpy()
+        return model.predict_log_proba(inputs).numpy()[:, model.architecture.answers]
     if isinstance(model, OnnxModel):
         return model.run(inputs)
     if isinstance(model, nn.Module):
@@ -217,12 +233,10 @@ def _batch(model: Any, inputs: Samples, task: Task) -> np.ndarray:
             logits: np.ndarray = model.eval()(torch.from_numpy(inputs.floats())).float().cpu().numpy()
         return logits
     if hasattr(model, "predict_proba"):
-        rows = inputs.floats().reshape(len(inputs), -1)
-        probs, known = np.asarray(model.predict_proba(rows)), getattr(model, "classes_", None)
-        return probs if known is None else on_all_classes(probs, known, task.classes)
+        return np.asarray(model.predict_proba(inputs.floats().reshape(len(inputs), -1)))
     if callable(model):
         return np.asarray(model(inputs.array()), dtype=np.float32)
-    raise InputError(f"A {type(model).__name__} is no model: it has no predict_proba and cannot be called.")
+    raise InputError(f"A {type(model).__name__} is not a model: it has no predict_proba and cannot be called.")
 
 
 def _distributions(values: np.ndarray) -> bool:

@@ -30,7 +30,7 @@ def continued(
     """
     model = run / "model.safetensors"
     if not model.exists() or not (run / "roster.json").exists():
-        raise FedolError(f"{run} is no finished server run; --resume needs the folder of a serve or distill run.")
+        raise FedolError(f"{run} is not a finished server run; --resume needs the folder of a serve or distill run.")
     if (run / "sums").exists():
         raise InputError(
             f"{run} learnt from a sum, and nobody has its clients' files; sum old and new clients together, and begin "

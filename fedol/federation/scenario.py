@@ -64,8 +64,9 @@ class Scenario:
         return Architecture.on(self.public, model, self.dataset.classes, self.config.width, self.data.prepare)
 
     def client(self, k: int) -> Architecture:
-        """Client k's own model."""
-        return self.architecture(self.config.client_model(k))
+        """Client k's own model; with ``own_classes``, of the classes that it holds."""
+        known = self.architecture(self.config.client_model(k))
+        return known.holding(self.data.private.y[self.shares[k]]) if self.config.own_classes else known
 
     @property
     def server(self) -> Architecture:

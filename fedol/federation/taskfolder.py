@@ -1,4 +1,4 @@
-"""A task as a folder that everyone gets a copy of: ``task.json`` and, unless it travels otherwise, ``public.npz``."""
+"""A task as a folder that everyone gets a copy of: ``task.json`` and, unless they travel otherwise, the samples."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import numpy.typing as npt
 
 from fedol.core.arrays import Array
-from fedol.data.own import load_samples, packed
+from fedol.data.own import load_samples, store, stored
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError
-from fedol.files import intact, read_json, write_atomically, write_json
+from fedol.files import intact, read_json, write_json
 from fedol.knowledge.task import Task
 from fedol.knowledge.terms import Terms
 
@@ -34,7 +34,7 @@ class TaskFolder:
         if (path / "task.json").exists():
             raise FedolError(f"{path} holds a task already, which others may have got; choose another folder.")
         if public is not None:
-            write_atomically(path / "public.npz", packed(samples(public, "public samples")))
+            store(samples(public, "public samples"), path)
         write_json(path / "task.json", {"schema": SCHEMA, "id": task.id, **_plain(task)})
         return cls(path, task)
 
@@ -61,7 +61,7 @@ class TaskFolder:
 
     def samples(self, elsewhere: Path | None = None) -> Samples:
         """The public samples, from the folder or ``elsewhere``: exactly those the task was made of, in their order."""
-        place = elsewhere or self.path / "public.npz"
+        place = elsewhere or stored(self.path)
         if not place.exists():
             raise FedolError(f"The public samples are not in {place}; say where with --public.")
         found, _ = load_samples(place, self.task.samples)
@@ -73,7 +73,7 @@ class TaskFolder:
 
     def known(self, elsewhere: Path | None = None) -> Samples | None:
         """The public samples likewise; None where there is only their fingerprint."""
-        return self.samples(elsewhere) if elsewhere or (self.path / "public.npz").exists() else None
+        return self.samples(elsewhere) if elsewhere or stored(self.path).exists() else None
 
 
 def read_task(values: Any, where: Path) -> Task:

@@ -13,6 +13,7 @@ from typing import Any
 from fedol.errors import InputError
 from fedol.knowledge import codecs, signing
 from fedol.knowledge.task import Task, TaskRef
+from fedol.models.held import sound
 from fedol.text import MOST, check_name, printable
 
 TRAINING_EXAMPLE = (
@@ -84,6 +85,7 @@ SCHEMA = 2
 MOST_VALUES = 1 << 25
 FEW_VALUES, VALUES_PER_BYTE = 1 << 20, 256
 MASS_BYTES = 2  # of a sample's mass
+MOST_LISTED = 2048  # classes that a header has room for; a client that holds more, and not all, sends all columns
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,11 @@ class Header:
     signature: str = ""
     privacy: Guarantee | None = None  # what the client promises
     ratios: Ratios | None = None  # where it sends more than predictions
+    held: tuple[int, ...] = ()  # the task's classes that it has columns for, by position, where it lacks some
 
     def as_json(self) -> dict[str, Any]:
-        """As plain values; without a promise, or without ratios, there is no entry for it."""
-        entries = {"schema": SCHEMA, **dataclasses.asdict(self)}
+        """As plain values; without a promise, without ratios, or with all classes, there is no entry for it."""
+        entries = {"schema": SCHEMA, **dataclasses.asdict(self), "held": list(self.held) or None}
         return {key: value for key, value in entries.items() if value is not None}
 
     @classmethod
@@ -118,7 +121,17 @@ class Header:
         check_name(values["client"])
         header = cls(TaskRef(*ref), values["samples"], values["classes"], *texts)
         privacy, ratios = Guarantee.from_json(values.get("privacy")), Ratios.from_json(values.get("ratios"))
-        return dataclasses.replace(header, privacy=privacy, ratios=ratios)
+        return dataclasses.replace(header, privacy=privacy, ratios=ratios, held=_held(values, header.classes))
+
+    @property
+    def columns(self) -> int:
+        """How many classes the body has predictions for."""
+        return len(self.held) or self.classes
+
+    @property
+    def packing(self) -> codecs.Codec:
+        """How the predictions are packed."""
+        return codecs.find(self.codec) if self.columns > 1 else codecs.Certain(self.codec)
 
     @property
     def mass_bytes(self) -> int:
@@ -129,6 +142,16 @@ class Header:
         """What a signature covers: every other entry of the header, and the body."""
         entries = dataclasses.replace(self, signature="").as_json()
         return b"fedol knowledge\n" + json.dumps(entries, sort_keys=True).encode() + hashlib.sha256(body).digest()
+
+
+def _held(values: dict[str, Any], classes: int) -> tuple[int, ...]:
+    """The classes that a stranger's header lists; none where it has all."""
+    if "held" not in values:
+        return ()
+    held = values["held"]
+    if not (isinstance(held, list) and len(held) <= MOST_LISTED and sound(held, classes)):
+        raise InputError(f"its list of classes must name some of the {classes:,}, each once and in their order")
+    return tuple(held)
 
 
 def likely_values(size: int) -> int:
@@ -156,8 +179,8 @@ def admit(header: Header, body: bytes, task: Task | None, most: int | None = Non
             f"it claims {header.samples:,} x {header.classes:,} predictions in {len(body):,} bytes, but at most "
             f"{limit:,} values are unpacked here; give its task"
         )
-    codec = codecs.find(header.codec)
-    expected = codec.size(header.samples, header.classes) + header.mass_bytes
+    codec = header.packing
+    expected = codec.size(header.samples, header.columns) + header.mass_bytes
     if not isinstance(codec, codecs.Zstd) and len(body) != expected:
         raise InputError(f"its body has {len(body):,} bytes instead of {expected:,}")
     return codec

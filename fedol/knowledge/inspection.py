@@ -51,6 +51,7 @@ def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
         "privacy": asdict(header.privacy) if header.privacy else None,
         "samples": header.samples,
         "classes": header.classes,
+        "held": [names[c] for c in header.held] or None,
         "entropy": {
             "mean": float(entropy.mean()),
             "edges": edges.tolist(),

@@ -93,7 +93,8 @@ class OpenSet:
             mine, theirs = found[:, :-1].sum(1).clip(least), found[:, -1].clip(least)
             # The fit saw the share (F - 1) / F of the public set, and so its ratios are larger by that.
             log_mass[fold == number] = np.log(mine / theirs * (self.folds - 1) / self.folds)
-        self.classes_, self._private, self._probs, self._log_mass = every, private, probs, log_mass
+        self.classes_, self._held, self._private = every, columns, private
+        self._probs, self._log_mass = probs, log_mass
         self.mass_ = float(np.exp(log_mass).mean() * shown / private)
         return self
 
@@ -106,11 +107,11 @@ class OpenSet:
     def knowledge(self, task: Task | None = None, client: str = "client") -> Knowledge:
         """What the client sends: the predictions of the fit on its own data, and their masses."""
         self._check()
-        probs = self._probs
+        probs, held = self._probs, None
         if task is not None:
-            probs = np.zeros((len(self._probs), len(task.classes)))
-            probs[:, _places(self.classes_, task.classes)] = self._probs
-        return Knowledge.from_probabilities(probs, task, client).with_mass(self._log_mass, self._private, self.folds)
+            probs, held = probs[:, self._held], _places([self.classes_[c] for c in self._held], task.classes)
+        own = Knowledge.from_probabilities(probs, task, client, held)
+        return own.with_mass(self._log_mass, self._private, self.folds)
 
     @property
     def familiar(self) -> bool:

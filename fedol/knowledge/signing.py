@@ -54,7 +54,7 @@ def _private(path: Path) -> Any:
     try:
         return private_key(bytes.fromhex(path.read_text().strip()))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} is no private key ({error}); make one with: fedol keys new FILE.") from None
+        raise InputError(f"{path} is not a private key ({error}); make one with: fedol keys new FILE.") from None
 
 
 def sign(path: Path, message: bytes) -> str:
@@ -88,7 +88,7 @@ def check_installed() -> None:
 def check_public_key(key: str) -> str:
     """The key as it is, or an error."""
     if len(key) != 64 or not all(digit in "0123456789abcdef" for digit in key):
-        raise InputError(f"'{key[:80]}' is no public key: that is 64 hexadecimal digits, as 'fedol keys new' prints.")
+        raise InputError(f"'{key[:80]}' is not a public key: 64 hexadecimal digits, as 'fedol keys new' prints them.")
     y = int.from_bytes(bytes.fromhex(key), "little") & ((1 << 255) - 1)  # the top bit is the sign of x
     if y >= PRIME or y in SMALL_ORDER:
         raise InputError(f"'{key}' is a public key under which anybody can sign; ask its owner for another.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedol.core.arrays import Array, exact, probabilities, to_tensor
+from fedol.core.arrays import Array, check_values, exact, probabilities, to_tensor
 from fedol.core.union import bounded, familiarity
 from fedol.errors import InputError, cause
 from fedol.files import write_atomically
 from fedol.knowledge import codecs, signing
+from fedol.knowledge.classes import TINY, on_all_classes, places
 from fedol.knowledge.container import Container, check_size, read_bounded
-from fedol.knowledge.header import MASS_BYTES, Guarantee, Header, Ratios, admit
+from fedol.knowledge.header import MASS_BYTES, MOST_LISTED, Guarantee, Header, Ratios, admit
 from fedol.knowledge.task import NO_TASK, Task, TaskRef
 from fedol.progress import watched
 from fedol.text import MOST, check_name, printable
 
-# The logarithm of an exact zero is kept finite: e^-87 is zero for every purpose here.
-TINY = torch.finfo(torch.float32).tiny
 STEPS = 64  # of a log mass to a nat: a ratio is off by at most 0.8 %
 BLOCK = 1 << 20  # values that are in float64 at a time
 
@@ -33,7 +33,8 @@ BLOCK = 1 << 20  # values that are in float64 at a time
 class Knowledge:
     """One client's log-probabilities on the public set, float32 [samples, classes], and perhaps their masses.
 
-    With the mass m_k(x) of ``fedol.core.union`` they are joint density ratios, r_kc = m_k p_k(c|x).
+    With the mass m_k(x) of ``fedol.core.union`` they are joint density ratios, r_kc = m_k p_k(c|x). A client may hold
+    some of the task's classes alone; then its file says which, and has no columns for the others.
     """
 
     log_probs: Tensor
@@ -42,6 +43,7 @@ class Knowledge:
     privacy: Guarantee | None = None  # what the client promises about it
     log_mass: Tensor | None = None  # log m_k, float32 [samples]
     ratios: Ratios | None = None  # how it came to the mass
+    held: tuple[int, ...] = ()  # the classes it holds, by position, where it says that it lacks some
 
     @classmethod
     def from_probabilities(
@@ -49,18 +51,19 @@ class Knowledge:
     ) -> Knowledge:
         """Knowledge around any ``predict_proba``: one distribution per public sample.
 
-        ``classes`` are the classes the columns stand for (an estimator's ``classes_``), where it knows only some.
+        ``classes`` are those of the task that the columns stand for, by position or by name (an estimator's
+        ``classes_``), where it knows only some; also in what follows.
         """
-        if classes is not None:
-            if task is None:
-                raise InputError("classes can only be placed among those of a task; give the task, too.")
-            probs = on_all_classes(to_tensor(probs).float().cpu().numpy(), classes, task.classes)
+        found = _placed(probs, task, classes)
         checked = probabilities(probs, 2, f"{client}'s probabilities").float().cpu()
-        return cls._of(checked.clamp_min(TINY).log(), task, client)
+        return cls._of(checked.clamp_min(TINY).log(), task, client, found)
 
     @classmethod
-    def from_logits(cls, logits: Array, task: Task | None = None, client: str = "client") -> Knowledge:
+    def from_logits(
+        cls, logits: Array, task: Task | None = None, client: str = "client", classes: Any = None
+    ) -> Knowledge:
         """Knowledge from a network's raw outputs or from log-probabilities (softmax tells them not apart)."""
+        found = _placed(logits, task, classes)
         tensor = to_tensor(logits, f"{client}'s logits").float().cpu()
         if tensor.dim() != 2 or not tensor.numel():
             raise InputError(
@@ -68,26 +71,35 @@ class Knowledge:
             )
         if not torch.isfinite(tensor).all():
             raise InputError(f"{client}'s logits hold NaN or an infinity.")
-        return cls._of(_normalised(tensor).clamp_min(math.log(TINY)), task, client)
+        return cls._of(_normalised(tensor).clamp_min(math.log(TINY)), task, client, found)
 
     @classmethod
     def from_ratios(
-        cls, ratios: Array, task: Task | None = None, client: str = "client", private: int = 0, folds: int = 1
+        cls,
+        ratios: Array,
+        task: Task | None = None,
+        client: str = "client",
+        private: int = 0,
+        folds: int = 1,
+        classes: Any = None,
     ) -> Knowledge:
         """Knowledge from joint density ratios of at least 0 [samples, classes] (``fedol.core.union``).
 
         ``private`` is the number of private samples they were learnt from, ``folds`` that of the public set's parts.
         """
         tensor = to_tensor(ratios, f"{client}'s ratios")
-        wrong = ~torch.isfinite(tensor) | (tensor < 0)
-        if wrong.any():
-            place = [int(i) for i in wrong.nonzero()[0]]
-            raise InputError(f"{client}'s ratios must be finite and at least 0, which the one at {place} is not.")
-        return cls.from_log_ratios(exact(tensor).log(), task, client, private, folds)
+        check_values(tensor, torch.isfinite(tensor) & (tensor >= 0), f"{client}'s ratios", "finite and at least 0")
+        return cls.from_log_ratios(exact(tensor).log(), task, client, private, folds, classes)
 
     @classmethod
     def from_log_ratios(
-        cls, log_ratios: Array, task: Task | None = None, client: str = "client", private: int = 0, folds: int = 1
+        cls,
+        log_ratios: Array,
+        task: Task | None = None,
+        client: str = "client",
+        private: int = 0,
+        folds: int = 1,
+        classes: Any = None,
     ) -> Knowledge:
         """The same from their logarithms; minus infinity where the client does not know a class."""
         tensor = exact(to_tensor(log_ratios, f"{client}'s log-ratios")).cpu()
@@ -95,11 +107,11 @@ class Knowledge:
             raise InputError(
                 f"{client}'s ratios must have the shape [samples, classes], but have {list(tensor.shape)}."
             )
-        if torch.isnan(tensor).any() or (tensor == torch.inf).any():
-            raise InputError(f"{client}'s log-ratios hold NaN or infinity.")
+        check_values(tensor, tensor < torch.inf, f"{client}'s log-ratios", "finite or minus infinity")
         mass = torch.logsumexp(tensor, 1)
         known = torch.isfinite(mass)[:, None]
-        predictions = cls.from_logits(torch.where(known, tensor - mass[:, None], 0.0).clamp_min(-1e4), task, client)
+        logits = torch.where(known, tensor - mass[:, None], 0.0).clamp_min(-1e4)
+        predictions = cls.from_logits(logits, task, client, classes)
         return predictions.with_mass(mass, private, folds)
 
     def with_mass(self, log_mass: Array, private: int = 0, folds: int = 1) -> Knowledge:
@@ -109,23 +121,32 @@ class Knowledge:
             raise InputError(
                 f"{self.client} has {len(self.log_probs)} predictions, but masses of shape {list(mass.shape)}."
             )
-        ratios = Ratios(private, folds)
-        if private < 0 or folds < 1:
+        if not (isinstance(private, Integral) and isinstance(folds, Integral) and private >= 0 and folds >= 1):
             raise InputError(f"A client has no {private} private samples, and no {folds} folds.")
+        ratios = Ratios(int(private), int(folds))
         return replace(self, log_mass=_coarse(bounded(mass)), ratios=ratios)
 
     def without_mass(self) -> Knowledge:
         """The predictions alone."""
         return replace(self, log_mass=None, ratios=None)
 
+    def without_classes(self) -> Knowledge:
+        """The same predictions by a client that does not say which classes it holds."""
+        return replace(self, held=())
+
     @classmethod
-    def _of(cls, log_probs: Tensor, task: Task | None, client: str) -> Knowledge:
+    def _of(cls, log_probs: Tensor, task: Task | None, client: str, found: list[int] | None) -> Knowledge:
+        held: tuple[int, ...] = ()
+        if task is not None and found is not None:
+            if len(found) < len(task.classes):
+                held = tuple(sorted(found))
+            log_probs = on_all_classes(log_probs, found, len(task.classes))
         if task is not None and log_probs.shape != (task.samples, len(task.classes)):
             raise InputError(
                 f"{client} predicts {list(log_probs.shape)}, but the task has {task.samples} public samples "
                 f"and {len(task.classes)} classes."
             )
-        return cls(log_probs, NO_TASK if task is None else task.ref, check_name(client))
+        return cls(log_probs, NO_TASK if task is None else task.ref, check_name(client), held=held)
 
     def probabilities(self) -> Tensor:
         """The distributions, float32 [samples, classes]."""
@@ -135,7 +156,23 @@ class Knowledge:
         """log r_kc, float32 [samples, classes]; an error where the client sends predictions alone."""
         if self.log_mass is None:
             raise InputError(f"{self.client} sends predictions without their mass, so it has no ratios.")
-        return self.log_probs + self.log_mass[:, None]
+        return self.joint(self.log_mass)
+
+    def joint(self, log_mass: Tensor) -> Tensor:
+        """log of m_k p_k(c|x) [samples, classes] for any mass; minus infinity for the classes that it says it lacks."""
+        logs = self.log_probs + log_mass[:, None]
+        if not self.held:
+            return logs
+        lacking = torch.ones(logs.shape[1], dtype=torch.bool)
+        lacking[list(self.held)] = False
+        return logs.masked_fill(lacking, -torch.inf)
+
+    @property
+    def share(self) -> float | None:
+        """n_k / n_u, what the mean of m_k is to be; the mean itself where the client does not say how many it has."""
+        if self.log_mass is None or self.ratios is None:
+            return None
+        return self.ratios.private / len(self.log_mass) or self.log_mass.double().exp().mean().item()
 
     @property
     def mean_mass(self) -> float | None:
@@ -151,11 +188,15 @@ class Knowledge:
         """The file's bytes, signed with the private key in the file ``key`` where it is given."""
         if self.log_probs.shape[1] < 2:
             raise InputError("Knowledge needs at least two classes.")
-        body = codecs.find(codec).encode(self.log_probs)
+        samples, classes = self.log_probs.shape
+        header = Header(
+            self.task, samples, classes, self.client, codec, privacy=self.privacy, ratios=self.ratios,
+            held=self.held if len(self.held) <= MOST_LISTED else (),
+        )  # fmt: skip
+        columns = self.log_probs[:, list(header.held)] if header.held else self.log_probs
+        body = header.packing.encode(columns)
         if self.log_mass is not None:
             body = (self.log_mass * STEPS).round().numpy().astype("<i2").tobytes() + body
-        samples, classes = self.log_probs.shape
-        header = Header(self.task, samples, classes, self.client, codec, privacy=self.privacy, ratios=self.ratios)
         if key is not None:
             header = replace(header, signature=signing.sign(key, header.message(body)))
         return Container(header.as_json(), body).pack()
@@ -183,13 +224,16 @@ class Knowledge:
         except InputError as error:  # a whole sentence where a name or a codec is none
             raise InputError(printable(cause(error), MOST)) from None
         mass, body = container.body[: header.mass_bytes], container.body[header.mass_bytes :]
-        log_probs = _normalised(codec.decode(body, header.samples, header.classes))
+        log_probs = _normalised(codec.decode(body, header.samples, header.columns))
+        if header.held:
+            log_probs = on_all_classes(log_probs, header.held, header.classes)
         log_mass = None
         if header.ratios:
             if len(mass) != header.mass_bytes:
                 raise InputError(f"it has masses of {len(mass) // MASS_BYTES:,} samples instead of {header.samples:,}")
             log_mass = torch.from_numpy(np.frombuffer(mass, "<i2").astype(np.float32)) / STEPS
-        return cls(log_probs, header.task, header.client, header.privacy, log_mass, header.ratios), header
+        about = header.task, header.client, header.privacy
+        return cls(log_probs, *about, log_mass, header.ratios, header.held), header
 
     @classmethod
     def read(cls, path: Path) -> tuple[Knowledge, Header]:
@@ -213,29 +257,20 @@ def _coarse(log_mass: Tensor) -> Tensor:
     return ((log_mass * STEPS).round().clamp(-(1 << 15), (1 << 15) - 1) / STEPS).float()
 
 
+def _placed(columns: Array, task: Task | None, classes: Any) -> list[int] | None:
+    """Where the columns belong among the task's classes; None where there is one for each."""
+    if classes is None:
+        return None
+    if task is None:
+        raise InputError("classes can only be placed among those of a task; give the task, too.")
+    return places(classes, task.classes, np.shape(columns))
+
+
 def _normalised(logits: Tensor) -> Tensor:
     """Log-probabilities, rounded last: in float32 the sum, and so every value, would depend on the classes' order."""
     rows = max(1, BLOCK // logits.shape[1])
     parts = [logits[start : start + rows] for start in range(0, len(logits), rows)]
     return torch.cat([torch.log_softmax(part.double(), 1).float() for part in parts])
-
-
-def on_all_classes(probs: np.ndarray, known: Any, classes: Sequence[str]) -> np.ndarray:
-    """Probabilities of the ``known`` classes (an estimator's ``classes_``: positions or names), zero for all others."""
-    labels = np.asarray(known)
-    if probs.ndim != 2 or labels.shape != probs.shape[1:]:
-        raise InputError(f"There are {labels.size} known classes, but the predictions have shape {list(probs.shape)}.")
-    if np.issubdtype(labels.dtype, np.number):
-        columns = labels.astype(np.int64)
-        strange = labels[(columns < 0) | (columns >= len(classes)) | (columns != labels)]
-    else:
-        columns = np.array([classes.index(name) if name in classes else -1 for name in labels.tolist()])
-        strange = labels[columns < 0]
-    if strange.size:
-        raise InputError(f"The model knows a class that the task has not: {strange[0]}.")
-    full = np.zeros((len(probs), len(classes)), np.float32)
-    full[:, columns] = probs
-    return full
 
 
 class Uploads:

@@ -37,7 +37,7 @@ def gathered(knowledge: Iterable[Knowledge]) -> Pool:
     """Everyone, heard once."""
     pool = Pool()
     for client in knowledge:
-        pool.add(client.log_probs)
+        pool.add(client.log_probs, client.held)
     return pool
 
 
@@ -55,8 +55,8 @@ class FedOLPlus:
         self._tau = settings.tau
         self._pool, halves = Pool(), (Pool(), Pool())
         for number, client in enumerate(knowledge):
-            self._pool.add(client.log_probs)
-            halves[number % 2].add(client.log_probs)
+            self._pool.add(client.log_probs, client.held)
+            halves[number % 2].add(client.log_probs, client.held)
         self.rho = _agreement(*halves) if len(halves[1]) else 0.0  # one client has nobody to agree with
 
     def targets(self, iteration: int, server: Tensor | None) -> Targets:

@@ -68,7 +68,7 @@ class Site(Protocol):
         """A model for this data."""
 
     def client(self, k: int) -> Architecture:
-        """Client k's own model."""
+        """Client k's own model, with the classes that it answers on."""
 
     def job(self, k: int, architecture: Architecture, model: nn.Module | None = None) -> Job:
         """Client k's training on its private data."""
@@ -125,14 +125,17 @@ class Predictions:
                 job,
                 name=f"{job.name} feedback",
                 inputs=site.public.take(lesson.heeded),
-                targets=lesson.feedback[lesson.heeded],  # cross-entropy against q has the gradient of KL(q ‖ p_k)
+                # Cross-entropy against q has the gradient of KL(q ‖ p_k); of other classes a client learns nothing.
+                targets=architecture.own(lesson.feedback[lesson.heeded]),
                 recipe=replace(job.recipe, epochs=lesson.epochs),
                 seed=derive(job.seed, "feedback"),
             )
             spent += seconds((yield homework))
         spent += seconds((yield job))
         log_probs = predict(job.model, site.public, architecture.prepare, site.device)
-        send = partial(Knowledge.from_logits(log_probs, site.task, f"client {k}").save, codec=site.config.codec)
+        held = architecture.answers
+        own = Knowledge.from_logits(log_probs[:, held], site.task, f"client {k}", held)
+        send = partial(own.save, codec=site.config.codec)
         trained = ServerModel(job.model, architecture, [{"recipe": job.recipe.as_json()}], site.device)
         return Client(trained, send, spent)
 

@@ -11,12 +11,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from statistics import median
 
 import torch
 from torch import Tensor
 
 from fedol.core.pooling import TINY, Pool, balanced, tempered
-from fedol.core.union import Sums, Union, doubted, familiarity, guessed_mass
+from fedol.core.union import Sums, Union, doubted, excess, familiarity, guessed_mass
 from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
@@ -25,28 +26,13 @@ from fedol.methods.sides import Client, Distillation, Lesson, Predictions, Site,
 from fedol.model import Architecture, ServerModel
 from fedol.models.openset import OpenSet, fold_of
 from fedol.seeding import derive
-from fedol.training import Job, Process, predict
+from fedol.training import Process, predict
+from fedol.training.folds import folds_of
 
 # The public set is of another domain where its middle sample occurs this many times less often in the union of the
 # private data than in the public set. Measured: 0.65 to 1.1 where the domain is the same, even with half of the
 # classes missing, and at most 0.06 where the images are moved, dimmed and noisy (docs/union.md).
 STRANGE = 0.2
-
-
-def folds_of(private: Job, model: OpenSet, public: Samples, classes: int) -> Iterable[Job]:
-    """A client's trainings: for each fold its private samples, and as one more class the public ones outside of it."""
-    fold = fold_of(len(public), len(model.nets))
-    for number, net in enumerate(model.nets):
-        shown = fold != number
-        label = torch.full((int(shown.sum()),), classes, dtype=private.targets.dtype)
-        yield replace(
-            private,
-            name=f"{private.name} fold {number + 1}",
-            model=net,
-            inputs=private.inputs.joined(public.take(shown)),
-            targets=torch.cat([private.targets, label]),
-            seed=derive(private.seed, "fold", number),
-        )
 
 
 def answers(model: OpenSet, public: Samples, architecture: Architecture, device: torch.device) -> Tensor:
@@ -89,7 +75,8 @@ class Ratios(Predictions):
         for job in folds_of(private, model, site.public, len(architecture.classes)):
             spent += seconds((yield job))
         logs = answers(model, site.public, architecture, site.device)
-        own = Knowledge.from_log_ratios(logs, site.task, f"client {k}", len(private.inputs), len(model.nets))
+        about = site.task, f"client {k}", len(private.inputs), len(model.nets)
+        own = Knowledge.from_log_ratios(logs[:, architecture.answers], *about, architecture.answers)
         trained = ServerModel(model, architecture, [{"recipe": private.recipe.as_json()}], site.device)
         return Client(trained, partial(own.save, codec=site.config.codec), spent)
 
@@ -99,21 +86,23 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     """t = Σ_k r_k, normalised, trained on once; the pool where nobody sends a mass.
 
     Where the public set is of another domain, masses are doubted, and the sum is balanced to the prior that the pool
-    balances to: then a class that the shift favours at every client gains nothing by it.
+    balances to: then a class that the shift favours at every client gains nothing by it. The defence ``cap`` holds each
+    client's masses to its samples, and these to a multiple of the middle client's: then nobody gains by claiming more.
     """
+    most = largest(knowledge, settings.defence.cap)
     sums, doubtful, guessed, doubtfully_guessed = (Union() for _ in range(4))
-    pool, shares, clients = Pool(), [], 0
+    pool, shares, clients = Pool(), list[float](), 0
     for client in knowledge:
         clients += 1
-        pool.add(client.log_probs)
-        if client.log_mass is None or client.ratios is None:
+        pool.add(client.log_probs, client.held)
+        if client.log_mass is None or client.share is None:
             mass = guessed_mass(client.probabilities(), 1.0)
-            guessed.add(client.log_probs + mass[:, None])
-            doubtfully_guessed.add(client.log_probs + doubted(mass, 1.0)[:, None])
+            guessed.add(client.joint(mass))
+            doubtfully_guessed.add(client.joint(doubted(mass, 1.0)))
             continue
-        share = client.ratios.private / len(client.log_probs) or client.log_mass.double().exp().mean().item()
-        sums.add(client.log_ratios())
-        doubtful.add(client.log_probs + doubted(client.log_mass, share)[:, None])
+        share = min(client.share, most)
+        sums.add(client.log_ratios() - (excess(client.log_mass, share) if most < math.inf else 0.0))
+        doubtful.add(client.joint(doubted(client.log_mass, share)))
         shares.append(share)
     if not shares:
         return once(pool.pooled().soft, familiarity=0.0, ratios=0.0)
@@ -150,6 +139,12 @@ def summed(sums: Sums) -> Teacher:
         even = torch.full_like(soft[0], 1 / soft.shape[1])
         return once(torch.softmax(balanced(soft.clamp_min(TINY).log(), even), 1), familiarity=middle, ratios=1.0)
     return once(soft, int((familiar < STRANGE).sum()), familiarity=middle, ratios=1.0)
+
+
+def largest(knowledge: Iterable[Knowledge], times: float) -> float:
+    """The most samples that a client with masses may have, as n_k / n_u: so many times the middle one's."""
+    shares = [] if math.isinf(times) else [client.share for client in knowledge if client.share is not None]
+    return times * median(shares) if shares else math.inf
 
 
 def softened(posterior: Tensor, nats: float) -> Tensor:

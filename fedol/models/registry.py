@@ -96,13 +96,13 @@ def is_code(name: str) -> bool:
 
 
 def identity(spec: ModelSpec) -> str:
-    """The address; of a model of yours, which may change, with the fingerprint of its code."""
+    """The address; of your own model, which may change, with the fingerprint of its code."""
     code = fingerprint(spec)
     return address(spec) if code is None else f"{address(spec)}@{code}"
 
 
 def fingerprint(spec: ModelSpec) -> str | None:
-    """Of the code of a model of yours; None of FedOL's own."""
+    """Of the code of your own model; None of FedOL's own."""
     return None if isinstance(spec, str) and ":" not in spec else code_fingerprint(find(spec))
 
 

@@ -5,7 +5,10 @@ Membership inference asks whether predictions on an image tell that the model wa
 trains shadow models of the same kind, some with and some without the image, and asks which of the two groups the real
 prediction looks like. Both see exactly what a knowledge file holds.
 
-A client of the union also sends masses, which are about membership by construction: a threshold on them is a third.
+A client of the union also sends masses, which are about membership by construction: it is attacked by a threshold on
+them, too, and by the likelihood ratio of masses and predictions together. Its shadows learn what is public as it did,
+and each answer is that of a net that was not shown the image as public, as in its file. The mean of its ratios
+r_kc over the public images is n_kc / n_u, so that masses sharpen what a file says of the class mix.
 
 Who attacks: someone who reads the client's file and chose the public images, so that images that may be the client's
 are among them (a coordinator can do that; otherwise no private image is ever predicted). What is asked: which of these
@@ -25,7 +28,7 @@ from torch import Tensor
 
 from fedol.core.arrays import Array
 from fedol.data import Labelled
-from fedol.data.samples import Samples
+from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge, codecs
 from fedol.model import ServerModel
@@ -34,6 +37,7 @@ from fedol.privacy.release import parsed, released
 from fedol.progress import watched
 from fedol.seeding import derive, numpy_generator
 from fedol.training import Job, OnEpoch, Recipe, fit, predict
+from fedol.training.folds import folds_of
 
 Values = npt.NDArray[np.float64]
 SMALLEST = 1e-6  # probabilities nearer to 0 or 1 than this say no more
@@ -74,18 +78,36 @@ def confidence(log_probs: Tensor, labels: npt.NDArray[np.int64]) -> Values:
 def likelihood_ratio(observed: Values, shadows: Values, inside: npt.NDArray[np.bool_]) -> Values:
     """log N(observed; in) − log N(observed; out) per image, from the shadows' confidence and membership [S, N].
 
-    Each image has its own two means; one standard deviation each for all of them, because shadows are few.
+    Each image has its own two means; one covariance each for all of them, because shadows are few. Of several figures
+    at once, ``observed`` is [N, D] and ``shadows`` [S, N, D].
     """
-    means = [np.where(part, shadows, 0).sum(0) / part.sum(0) for part in (inside, ~inside)]
-    spreads = [
-        np.sqrt(((shadows - mean)[part] ** 2).mean()) for mean, part in zip(means, (inside, ~inside), strict=True)
-    ]
-    logs = [
-        -((observed - mean) ** 2) / (2 * spread**2) - np.log(spread)
-        for mean, spread in zip(means, np.maximum(spreads, SMALLEST), strict=True)
-    ]
+    several = observed.ndim > 1
+    seen, told = (shadows, observed) if several else (shadows[..., None], observed[..., None])
+    logs = []
+    for part in (inside, ~inside):
+        mean = np.where(part[..., None], seen, 0).sum(0) / part.sum(0)[:, None]
+        apart = (seen - mean)[part]
+        covariance = apart.T @ apart / len(apart) + SMALLEST**2 * np.eye(apart.shape[1])
+        off = told - mean
+        distance = (off @ np.linalg.inv(covariance) * off).sum(1)
+        logs.append(-(distance + np.linalg.slogdet(covariance)[1]) / 2)
     ratio: Values = logs[0] - logs[1]
     return ratio
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model says of images: log-probabilities [N, C], and a client of the union their log-masses [N]."""
+
+    log_probs: Tensor
+    log_mass: Tensor | None = None
+
+    def mix(self) -> Values:
+        """The class mix that it looks like: the mean prediction; with masses, of what is like the client's data."""
+        weight = torch.ones(len(self.log_probs)) if self.log_mass is None else self.log_mass.double().exp()
+        total = (weight[:, None] * self.log_probs.double().exp()).sum(0)
+        found: Values = (total / total.sum()).numpy()
+        return found
 
 
 SHADOWS = 8
@@ -98,7 +120,7 @@ class Answers(Protocol):
     def classes(self) -> tuple[str, ...]:
         """Their names, in the order of the columns."""
 
-    def predict_log_proba(self, inputs: Samples | Array) -> torch.Tensor:
+    def predict_log_proba(self, inputs: Samples | Array) -> Tensor:
         """[N, classes]."""
 
 
@@ -127,13 +149,12 @@ class Attacker:
 
     pool: Labelled  # as many images of the client's as others of each class
     member: npt.NDArray[np.bool_]
-    said: torch.Tensor  # the client's log-probabilities on the pool, and on the public images
-    said_publicly: torch.Tensor
-    shadows: list[torch.Tensor]  # shadow models' log-probabilities on the pool
+    said: Said  # by the client on the pool, and on the public images
+    said_publicly: Said
+    shadows: list[Said]  # by shadow models on the pool
     held: npt.NDArray[np.bool_]  # [S, N]: what each of them was trained on
     mix: Values  # the client's true class mix
     recipe: Recipe  # the shadows'
-    mass: torch.Tensor | None  # how far the pool looks like the client's data, where it says so (fedol.core.union)
 
     @classmethod
     def of(
@@ -150,30 +171,43 @@ class Attacker:
         """Ask the model, and train shadows of its kind by the same recipe."""
         inside, outside = _matched(members, others, seed)
         pool = inside.joined(outside)
-        seen, held = _shadows(model, pool, recipe, shadows, seed, on_epoch)
+        seen, held = _shadows(model, pool, public, recipe, shadows, seed, on_epoch)
         mix = np.bincount(members.y, minlength=len(model.classes)) / len(members)
-        said, publicly = model.predict_log_proba(pool.samples), model.predict_log_proba(public)
-        member, mass = np.arange(len(pool)) < len(inside), _log_mass(model, pool.samples)
-        return cls(pool, member, said, publicly, seen, held, mix, recipe, mass)
+        member = np.arange(len(pool)) < len(inside)
+        return cls(pool, member, _said(model, pool.samples), _said(model, public), seen, held, mix, recipe)
 
     def read(self, codec: str, release: str | None = None) -> dict[str, Any]:
         """What a file in this codec reveals; the shadows' answers are released and packed as the client's are."""
         packed = codecs.find(codec.removesuffix("+zstd"))  # that loses nothing, and takes most of the time
 
-        def sent(log_probs: torch.Tensor) -> torch.Tensor:
+        def sent(said: Said) -> Said:
+            known = Knowledge.from_logits(said.log_probs)
+            if said.log_mass is not None:
+                known = known.with_mass(said.log_mass)
             if release:
-                log_probs = released(Knowledge.from_logits(log_probs), release).log_probs
-            return torch.log_softmax(packed.decode(packed.encode(log_probs), *log_probs.shape), 1)
+                known = released(known, release)
+            log_probs = packed.decode(packed.encode(known.log_probs), *known.log_probs.shape)
+            return Said(torch.log_softmax(log_probs, 1), known.log_mass)
 
-        labels, observed = self.pool.y, confidence(sent(self.said), self.pool.y)
-        attacks = {"threshold": asdict(Leakage.of(observed, self.member))}
+        def figures(said: Said) -> Values:
+            """What the attacker looks at, [N] without masses, else [N, 2]."""
+            sure = confidence(said.log_probs, self.pool.y)
+            return sure if said.log_mass is None else np.stack([sure, said.log_mass.double().numpy()], 1)
+
+        observed = figures(sent(self.said))
+        columns = {"": observed} if observed.ndim == 1 else {"": observed[:, 0], " of masses": observed[:, 1]}
+        names = {"": "threshold", " of masses": "masses"}
+        attacks = {names[what]: asdict(Leakage.of(column, self.member)) for what, column in columns.items()}
         if self.shadows:
-            usual = np.stack([confidence(sent(log_probs), labels) for log_probs in self.shadows])
-            ratio = likelihood_ratio(observed, usual, self.held)
-            attacks["likelihood ratio"] = asdict(Leakage.of(ratio, self.member))
-        if self.mass is not None and not release:
-            attacks["masses"] = asdict(Leakage.of(self.mass.double().numpy(), self.member))
-        inferred = sent(self.said_publicly).exp().mean(0).numpy()
+            usual = np.stack([figures(sent(said)) for said in self.shadows])
+            asked = [(f"likelihood ratio{what}", column) for what, column in columns.items()]
+            for place, (name, column) in enumerate(asked):
+                shadows = usual if observed.ndim == 1 else usual[..., place]
+                attacks[name] = asdict(Leakage.of(likelihood_ratio(column, shadows, self.held), self.member))
+            if observed.ndim > 1:
+                both = likelihood_ratio(observed, usual, self.held)
+                attacks["likelihood ratio of both"] = asdict(Leakage.of(both, self.member))
+        inferred = sent(self.said_publicly).mix()
         even = np.full(len(self.mix), 1 / len(self.mix))
         return {
             "codec": codec,
@@ -189,12 +223,17 @@ class Attacker:
         }
 
 
-def _log_mass(model: Answers, inputs: Samples) -> torch.Tensor | None:
-    """The masses that a client's net gives to samples that it was not shown as public, as those it answers on."""
+def _said(model: Answers, inputs: Samples | Array) -> Said:
+    """What a model says of samples that it was not shown as public: so all that it answers in its file."""
     if not isinstance(model, ServerModel) or not isinstance(model.module, OpenSet):
-        return None
-    log_probs = predict(model.module.nets[0], inputs, model.architecture.prepare, model.device)
-    return torch.logsumexp(log_probs[:, :-1], 1) - log_probs[:, -1]
+        return Said(model.predict_log_proba(inputs))
+    return _opened(predict(model.module.nets[0], samples(inputs, "samples"), model.architecture.prepare, model.device))
+
+
+def _opened(log_probs: Tensor) -> Said:
+    """Log-probabilities whose last class is "public" as predictions and masses."""
+    known = log_probs[:, :-1]
+    return Said(torch.log_softmax(known, 1), torch.logsumexp(known, 1) - log_probs[:, -1])
 
 
 def _matched(members: Labelled, others: Labelled, seed: int) -> tuple[Labelled, Labelled]:
@@ -214,8 +253,14 @@ def _matched(members: Labelled, others: Labelled, seed: int) -> tuple[Labelled, 
 
 
 def _shadows(
-    model: Answers, pool: Labelled, recipe: Recipe, count: int, seed: int, on_epoch: OnEpoch
-) -> tuple[list[torch.Tensor], npt.NDArray[np.bool_]]:
+    model: Answers,
+    pool: Labelled,
+    public: Samples | Array,
+    recipe: Recipe,
+    count: int,
+    seed: int,
+    on_epoch: OnEpoch,
+) -> tuple[list[Said], npt.NDArray[np.bool_]]:
     """Shadow models' answers on the pool, and which images each was trained on: every image in exactly half."""
     if count < 0 or count % 2:
         raise InputError(f"--shadows must be 0 or an even number, not {count}: half of these models learn each image.")
@@ -230,12 +275,16 @@ def _shadows(
         part = pool.take(np.flatnonzero(held[s]))
         built = model.architecture.build(derive(seed, "shadow", s, "init"))
         prepare, targets = model.architecture.prepare, torch.from_numpy(part.y)
-        jobs.append(Job(f"shadow {s}", built, part.samples, targets, prepare, recipe, derive(seed, "shadow", s)))
+        job = Job(f"shadow {s}", built, part.samples, targets, prepare, recipe, derive(seed, "shadow", s))
+        if isinstance(built, OpenSet):  # one fold says what the file says
+            job = next(iter(folds_of(job, built, samples(public, "public samples"), len(model.classes))))
+        jobs.append(job)
     for result in fit(jobs, model.device, on_epoch):
         if result.error:
             raise FedolError(result.error)
     seen = [predict(job.model, pool.samples, job.prepare, model.device) for job in watched(jobs, "predicting")]
-    return seen, held
+    opened = isinstance(model.module, OpenSet)
+    return [_opened(log_probs) if opened else Said(log_probs) for log_probs in seen], held
 
 
 def _variation(p: Values, q: Values) -> float:

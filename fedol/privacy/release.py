@@ -27,9 +27,9 @@ MOST = {"noise": 100.0, "response": 20.0}
 
 
 def released(knowledge: Knowledge, how: str) -> Knowledge:
-    """The knowledge as it is to be sent, without its masses: what they tell is not what the strength is about."""
+    """The knowledge as it is to be sent, without masses and class list: the strength is not about what they tell."""
     kind, strength = parsed(how)
-    knowledge = knowledge.without_mass()
+    knowledge = knowledge.without_mass().without_classes()
     samples, classes = knowledge.log_probs.shape
     top = knowledge.log_probs.argmax(1)
     rng = np.random.default_rng()  # from the system's entropy: whoever could draw the same noise could subtract it

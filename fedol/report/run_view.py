@@ -81,6 +81,7 @@ def _figures(entry: dict[str, Any]) -> list[tuple[str, float, float | None]]:
         ("agreement on the samples it is surest of", found["surest"], found["usual_surest"]),
         ("the same, with all others together", found.get("seconded"), found.get("usual_seconded")),
         ("samples it claims against all others together", found.get("contradicted"), found.get("usual_contradicted")),
+        ("of what it claims by its masses, denied by the others", found.get("denied"), found.get("usual_denied")),
         ("sure of the same samples as the others (rank correlation)", found["confidence"], None),
     ]
     return [row for row in rows if row[1] is not None]
@@ -141,6 +142,7 @@ def run_view(folder: Path) -> dict[str, Any]:
         "confused": _confused(evaluation, classes),
         "calibration": evaluation["server"]["calibration"] if evaluation else None,
         "reliability": charts.reliability(evaluation["server"]["calibration"]) if evaluation else None,
+        "strange": evaluation["server"].get("strange") if evaluation else None,
         "attention": attention(summary, evidence),
         "everyone": hearing_everyone(summary["config"].get("defence", NONE)),
         "refused": summary.get("refused", []),

@@ -21,7 +21,7 @@ from fedol.robust.trust import FEWEST
 from fedol.text import shown
 
 # Parts of the coordinator's page, and rows of its numbers: those about the model, and those of all clients together.
-PARTS = ("served", "name", "method", "classes", "confused", "calibration", "reliability")
+PARTS = ("served", "name", "method", "classes", "confused", "calibration", "reliability", "strange")
 MODEL = {"server", "accuracy", "clients", "model", "time", "Rounds of communication", "Training, server", "Device"}
 TOGETHER = {"mean client", "ensemble", "upload per client", "received", "labelled"}
 TOGETHER |= {"Uploads, per client", "Uploads, all clients", "Training, all clients"}
@@ -88,10 +88,11 @@ def _evidence(
         return None
     samples = []
     for sample in full["samples"]:
-        told = {key: sample[key] for key in ("index", "truth", "server")}
+        told = {key: sample[key] for key in ("index", "truth", "server", "strange") if key in sample}
         said = {} if own is None else {"own": sample["votes"][clients.index(own)][:2]}  # the class, and how sure
         samples.append({**told, "labels": [], "votes": [], **said})
-    about: dict[str, Any] = {key: full[key] for key in ("of", "classes", "sheet", "size", "captions") if key in full}
+    parts = ("of", "strange", "classes", "sheet", "size", "captions")
+    about: dict[str, Any] = {key: full[key] for key in parts if key in full}
     return {**about, "samples": samples, "clients": [], "iterations": 0, "gated": False}
 
 

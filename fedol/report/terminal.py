@@ -18,7 +18,7 @@ from fedol.methods import title
 from fedol.methods.union import STRANGE
 from fedol.robust import hearing_everyone, left_out
 from fedol.robust.trust import FEWEST
-from fedol.text import shown
+from fedol.text import MOST, printable, shown
 
 
 def plain(words: str, style: str = "") -> Text:
@@ -226,11 +226,11 @@ BAR = 40
 def inspection_view(found: dict[str, Any]) -> Group:
     """Facts, the entropy histogram, and the predicted class mix with what it means."""
     smaller, masses = found["float32_bytes"] / found["bytes"], found["ratios"]
-    held = {
-        "predictions": f"{found['samples']:,} samples, {found['classes']} classes",
-        "masses": f"yes, from {count(masses['folds'], 'fold')}" if masses else "no",
-    }
-    facts = _facts(found, f" ({found['codec']}; {smaller:.1f} times smaller than float32)", held)
+    told = {"predictions": f"{found['samples']:,} samples, {found['classes']} classes"}
+    if held := found["held"]:
+        told["its classes"] = f"{len(held)}, and it says which: {printable(', '.join(held), MOST)}"
+    told["masses"] = f"yes, from {count(masses['folds'], 'fold')}" if masses else "no"
+    facts = _facts(found, f" ({found['codec']}; {smaller:.1f} times smaller than float32)", told)
     parts: list[RenderableType] = [facts, "", _entropy(found["entropy"]), ""]
     if found["ratios"]:
         parts += [_masses(found["ratios"], found["samples"])]
@@ -245,13 +245,13 @@ def sealed_view(found: dict[str, Any]) -> Group:
     )
 
 
-def _facts(found: dict[str, Any], packing: str = "", held: Mapping[str, str] = MappingProxyType({})) -> Table:
-    """What a file says of itself, and what it holds where that shows."""
+def _facts(found: dict[str, Any], packing: str = "", told: Mapping[str, str] = MappingProxyType({})) -> Table:
+    """What a file says of itself, and of what it holds where that shows."""
     facts = Table(show_header=False, box=None)
     facts.add_row("client", plain(found["client"]))
     facts.add_row("size", plain(f"{size(found['bytes'])}{packing}"))
-    for what, words in held.items():
-        facts.add_row(what, words)
+    for what, words in told.items():
+        facts.add_row(what, plain(words))
     facts.add_row("task", plain(found["task"] or "none"))
     facts.add_row("signed", "yes" if found["signed"] else "no")
     promise = found["privacy"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from fedol.errors import InputError, unknown
 from fedol.knowledge import Knowledge
-from fedol.robust.agreement import Opinions
+from fedol.robust.agreement import Opinions, Weighed
 from fedol.robust.trust import THRESHOLD, Verdict, judge
 from fedol.settings import DEFENDED
 from fedol.settings import NONE as NONE
@@ -25,7 +25,7 @@ FLOOR = 0.5  # nats of entropy below which a client gains no more weight in the 
 DEFENCES = {
     "trust": "leave out clients that do not agree with the others (fedol.robust.trust)",
     "exact": "a model votes on exactly ⌈ρN⌉ samples, however many tie",
-    "cap": f"class confidence counts for at most {CAP:g} times a fair share",
+    "cap": f"class confidence counts for at most {CAP:g} times a fair share, masses for what samples bear out",
     "runoff": "sure models nominate a sample's classes, all models together choose among them",
     "floor": f"entropy below {FLOOR:g} nats earns no more weight in the mixture",
 }
@@ -105,16 +105,23 @@ class Screening:
         ]
 
 
-def screen(knowledge: Iterable[Knowledge]) -> Screening:
-    """Judge all clients in one pass over their knowledge; a client's predictions may be freed before the next."""
-    names: list[str] = []
+def screen(knowledge: Iterable[Knowledge], masses: bool = False) -> Screening:
+    """Judge all clients in one pass over their knowledge; a client's predictions may be freed before the next.
+
+    With ``masses`` the method hears these. Then a client of one class says all that it knows by its mass: its
+    predictions, which are one class for every sample, are no reason to leave it out.
+    """
+    names, apart = list[str](), set[int]()
 
     def heard() -> Iterable[Any]:
         for client in knowledge:
+            if masses and client.log_mass is not None and len(client.held) == 1:
+                apart.add(len(names))
             names.append(client.client)
-            yield client.probabilities()
+            probs, mass, share = client.probabilities(), client.log_mass, client.share
+            yield Weighed(probs, mass, share) if masses and mass is not None and share is not None else probs
 
-    verdict = judge(Opinions.of(heard()))
+    verdict = judge(Opinions.of(heard()), apart=apart)
     return Screening(tuple(names), verdict)
 
 

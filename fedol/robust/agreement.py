@@ -27,10 +27,14 @@ exp(−H) that Eq. 12 gives it. Agreement asks nothing of a client on images whe
 one that is right on its few classes and certain that every other image is one of these, too. Here that counts. Honest
 clients of few classes also name these on all images, but are unsure of most. A class that the others hardly name is
 not counted: who knows nothing of it cannot deny it, and a client that alone knows a class must not be lost.
+
+A client with masses (``fedol.core.union``) also says which images it knows. Its doubt is its entropy, and how far its
+mass falls short of n_k / n_u, what it would be if the image were as common in its data as in the public set.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -50,31 +54,58 @@ Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Weighed:
+    """Probabilities [N, C] with the log-masses [N] of ``fedol.core.union``, and n_k / n_u, which these average."""
+
+    probs: Tensor
+    log_mass: Tensor
+    share: float
+
+
+@dataclass(frozen=True)
+class Masses:
+    """What is kept of a client with masses: these, and the probability of its class for each image, float32 [N]."""
+
+    log_mass: Tensor
+    share: float
+    top: Tensor
+
+
+@dataclass(frozen=True)
 class Opinions:
     """What is kept of all clients: the class each gives each image, and how sure it is of it."""
 
     vote: Tensor  # int32 [K, N]
     order: Tensor  # int32 [K, N]: the images from surest to least sure
-    claim: Tensor  # float32 [K, N]: exp(−H), the weight that Eq. 12 gives it
-    constant: tuple[bool, ...]  # whose probabilities are the same for every image
+    claim: Tensor  # float32 [K, N]: exp(−doubt); without masses exp(−H), the weight that Eq. 12 gives it
+    constant: tuple[bool, ...]  # who answers the same to every image
     classes: int
+    masses: tuple[Masses | None, ...]  # of the clients that send them
 
     @classmethod
-    def of(cls, predictions: Iterable[Tensor]) -> Opinions:
-        """From the clients' probabilities [N, C], one after the other."""
-        votes, orders, claims, constant, shape = [], [], [], [], None
-        for probs in predictions:
+    def of(cls, answers: Iterable[Tensor | Weighed]) -> Opinions:
+        """From the clients' probabilities [N, C], perhaps with their masses, one after the other."""
+        votes, orders, claims, constant, masses, shape = [], [], [], [], list[Masses | None](), None
+        for answer in answers:
+            probs = answer.probs if isinstance(answer, Weighed) else answer
             shape = shape or probs.shape
             if probs.shape != shape:
                 raise InputError(f"A client predicts {list(probs.shape)}, the others {list(shape)}.")
             votes.append(probs.argmax(1).int())
-            constant.append(bool((probs == probs[:1]).all()))
-            nats = shannon(exact(probs))
-            orders.append(nats.argsort(stable=True).int())
-            claims.append(torch.exp(-nats).float())
+            alike, doubt = (probs == probs[:1]).all(), shannon(exact(probs))
+            if isinstance(answer, Weighed):
+                alike = alike & (answer.log_mass == answer.log_mass[0]).all()
+                doubt = doubt + (math.log(answer.share) - exact(answer.log_mass)).clamp(min=0)
+                masses.append(Masses(answer.log_mass.float(), answer.share, probs.amax(1).float()))
+            else:
+                masses.append(None)
+            constant.append(bool(alike))
+            orders.append(doubt.argsort(stable=True).int())
+            claims.append(torch.exp(-doubt).float())
         if shape is None:
             raise InputError("There is no client to learn from; at least one client's predictions are needed.")
-        return cls(torch.stack(votes), torch.stack(orders), torch.stack(claims), tuple(constant), shape[1])
+        stacked = torch.stack(votes), torch.stack(orders), torch.stack(claims)
+        return cls(*stacked, tuple(constant), shape[1], tuple(masses))
 
     @property
     def sure(self) -> int:

@@ -27,6 +27,7 @@ from fedol.errors import InputError, unknown
 from fedol.knowledge import Knowledge
 from fedol.progress import watched
 from fedol.robust.agreement import Opinions
+from fedol.robust.mass_attacks import claimed, honest
 from fedol.robust.trust import judge
 from fedol.seeding import numpy_generator
 
@@ -209,21 +210,33 @@ def _normal(rng: np.random.Generator, like: Tensor) -> Tensor:
     return torch.from_numpy(rng.standard_normal(tuple(like.shape), dtype=np.float32))
 
 
-def attack_files(files: Sequence[Path], name: str, out: Path, others: Sequence[Path] = (), seed: int = 0) -> list[Path]:
-    """Write what the clients of ``files`` would send under an attack; same names, tasks and codecs, no signature."""
+def attack_files(
+    files: Sequence[Path],
+    name: str,
+    out: Path,
+    others: Sequence[Path] = (),
+    seed: int = 0,
+    claim: str = honest.__name__,
+) -> list[Path]:
+    """Write what the clients of ``files`` would send under an attack; same names, tasks and codecs, no signature.
+
+    ``claim`` is what they make of their masses (``fedol.robust.mass_attacks``), where they send any.
+    """
     names = [path.name for path in files]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"Two of the files are named {twice[0]}, and so would be their copies; rename one of them.")
     own = [Knowledge.read(path) for path in watched(files, "reading files")]
-    known = [Knowledge.read(path)[0].probabilities() for path in watched(others, "reading files")]
-    shapes = {tuple(p.shape) for p in [*(knowledge.log_probs for knowledge, _ in own), *known]}
+    known = [Knowledge.read(path)[0] for path in watched(others, "reading files")]
+    shapes = {tuple(client.log_probs.shape) for client in [*(knowledge for knowledge, _ in own), *known]}
     if len(shapes) > 1:
         raise InputError(f"The files are of different tasks: they hold predictions of the shapes {sorted(shapes)}.")
-    sent = attacked(name, [knowledge.probabilities() for knowledge, _ in own], known, seed)
+    probs = [client.probabilities() for client in known]
+    masses, rng = [client.log_mass for client in known if client.log_mass is not None], numpy_generator(seed, claim)
+    sent = attacked(name, [knowledge.probabilities() for knowledge, _ in own], probs, seed)
     written = []
     lies = list(zip(files, own, sent, strict=True))
-    for path, (knowledge, header), probs in watched(lies, "writing files"):
-        lie = replace(knowledge, log_probs=probs.clamp_min(torch.finfo(torch.float32).tiny).log())
-        lie.save(out / path.name, header.codec)
+    for path, (knowledge, header), said in watched(lies, "writing files"):
+        lie = replace(knowledge.without_classes(), log_probs=said.clamp_min(torch.finfo(torch.float32).tiny).log())
+        claimed(claim, lie, masses, rng).save(out / path.name, header.codec)
         written.append(out / path.name)
     return written

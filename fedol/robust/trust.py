@@ -13,6 +13,10 @@ That argument needs a client to be comparable with **most** of the others: of th
 the liars. Where clients hold few classes each, most pairs have too little in common, and then nobody is judged: an
 honest client with rare classes cannot be told from a liar there, and to lose it costs more than most lies.
 
+A client with masses is judged by one figure more, how much of what it claims the others deny
+(``fedol.robust.denial``): at most ``DENIED``, or ``UNUSUAL`` times the middle client's share. Its masses say which
+images it knows, so that one of a single class, or of classes of its own, does not look like a liar.
+
 Four ways to dodge the comparison are caught by themselves: to say the same of every image; to be sure exactly where
 everyone else is unsure (``CONTRARY``, and far from everyone); to put all one is sure of into one class, far more than
 its fair share, so that nothing is left to compare; and to send another's predictions again (``COPY``), so that one liar
@@ -22,15 +26,19 @@ few classes do both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fedol.robust.agreement import Matrix, Opinions, agreement, backing, confidence_agreement
+from fedol.robust.denial import denial
 
 THRESHOLD = 0.5  # of trust: whoever has less is left out
+DENIED = 0.15  # share of what a client claims by its masses that the others may deny, and
+UNUSUAL = 4.0  # times the middle client's, if that is more
 MODEST = 0.15, 0.25  # share of all images that may be claimed beyond the usual: the usual, within these bounds
 
 
@@ -52,6 +60,8 @@ class Evidence:
     usual_seconded: float
     usual_contradicted: float  # NaN: the others know too little to tell
     others_comparable: bool  # most of those that do not dodge can be compared with most others
+    denied: float = math.nan  # share of what it claims by its masses that the others deny; NaN: it sends none
+    usual_denied: float = math.nan  # NaN: too few send masses
 
     @property
     def comparable(self) -> bool:
@@ -90,9 +100,15 @@ class Evidence:
         return 1 / (1 + max(0.0, excess)) if np.isfinite(excess) else 1.0
 
     @property
+    def _undenied(self) -> float:
+        """1 for a client whose masses are hardly denied, one half at the most that is allowed."""
+        most = max(DENIED, UNUSUAL * self.usual_denied)
+        return 1 / (1 + self.denied / most) if np.isfinite(self.denied / most) else 1.0
+
+    @property
     def trust(self) -> float:
         """1 for a usual client, 0 for one that agrees by chance only, or claims far too much."""
-        return 0.0 if self.dodging else min(self._agrees, self._modest)
+        return 0.0 if self.dodging else min(self._agrees, self._modest, self._undenied)
 
     def sentence(self, clients: Sequence[str]) -> str:
         """Why it is suspicious, or that it is not; ``clients`` are everyone's names."""
@@ -119,6 +135,11 @@ class Evidence:
                 "It claims to know too much: it is sure of another class than all others together on "
                 f"{self.contradicted:.0%} of the images (usual: {self.usual_contradicted:.0%})."
             )
+        if self._undenied < THRESHOLD:
+            yield (
+                f"The others deny {self.denied:.0%} of what it claims to know by its masses "
+                f"(usual: {self.usual_denied:.0%})."
+            )
 
 
 AGREED = 0.2  # what the best quarter of clients reach, unless clients hardly agree at all and there is no yardstick
@@ -126,6 +147,7 @@ CONTRARY = -0.15
 UNLIKELY = 4.0  # robust standard deviations below the others that a contrary client also is
 PEERS = 3  # others that a client must be comparable with at least: the median of two is no median
 FAIR = 2.0  # times its fair share that a single class may take of the images a client is surest of
+CLAIMED = 0.5  # of exp(−doubt): a client with masses says that it knows such an image
 COPY = 0.99  # share of equal classes, and rank correlation of entropies, beyond which two clients are one: models that
 # were trained apart can agree on nearly every class of an easy task, but not on how sure they are of which image
 FEWEST = 4  # clients: of three, one liar and one honest outlier look alike
@@ -139,19 +161,23 @@ class Verdict:
     excluded: tuple[int, ...]
 
 
-def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
-    """The verdict on all clients."""
+NAN = float("nan")
+UNJUDGED = Evidence(NAN, NAN, NAN, NAN, NAN, False, False, False, None, NAN, NAN, NAN, NAN, False)
+
+
+def judge(opinions: Opinions, threshold: float = THRESHOLD, apart: Collection[int] = ()) -> Verdict:
+    """The verdict on all clients; those ``apart`` are neither judged nor anybody's peers."""
     matrices = agreement(opinions, False), agreement(opinions, True), confidence_agreement(opinions)
     one_class, copy_of = _one_class(opinions), _copies(opinions, matrices[2])
-    clients = len(one_class)
-    kept, excluded = list(range(clients)), list[int]()
-    evidence: dict[int, Evidence] = {}
-    while True:
+    kept, excluded = [k for k in range(len(one_class)) if k not in apart], list[int]()
+    evidence, clients = dict.fromkeys(range(len(one_class)), UNJUDGED), len(kept)
+    while kept:
         among = np.ix_(kept, kept)
         everywhere, surest, confidence = (_medians(matrix[among]) for matrix in matrices)
         backed = backing(opinions, kept)
         usual = _usual(everywhere), _usual(surest), _usual(backed.seconded, len(kept) // 2 + 1)
         telling = np.isfinite(backed.seconded).sum() >= FEWEST  # whom nobody seconds, they cannot contradict, either
+        denied = denial(opinions, kept)
         contrary = _contrary(confidence)
         straight = [k for k in kept if not one_class[k]]  # the others are no peers to compare with, either
         figures = sum(_medians(matrix[np.ix_(straight, straight)]) for matrix in matrices[:2])
@@ -162,8 +188,10 @@ def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
                 surest=float(surest[place]),
                 seconded=float(backed.seconded[place]),
                 contradicted=float(backed.contradicted[place]),
+                denied=float(denied[place]),
                 confidence=float(confidence[place]),
-                contrary=bool(contrary[place]),
+                # Where its masses lie, others' do not.
+                contrary=bool(contrary[place]) and opinions.masses[k] is None,
                 constant=opinions.constant[k],
                 one_class=bool(one_class[k]),
                 copy_of=copy_of[k],
@@ -171,14 +199,16 @@ def judge(opinions: Opinions, threshold: float = THRESHOLD) -> Verdict:
                 usual_surest=usual[1],
                 usual_seconded=usual[2],
                 usual_contradicted=_median(backed.contradicted) if telling else float("nan"),
+                usual_denied=_median(denied, FEWEST),
                 others_comparable=comparable,
             )
         # Copies first: while one liar is a crowd, nobody's median means anything.
         worst = min(kept, key=lambda k: (copy_of[k] is None, evidence[k].trust))
         if clients < FEWEST or len(excluded) >= (clients - 1) // 2 or evidence[worst].trust >= threshold:
-            return Verdict(tuple(evidence[k] for k in range(clients)), tuple(excluded))
+            break
         kept.remove(worst)
         excluded.append(worst)
+    return Verdict(tuple(evidence.values()), tuple(excluded))
 
 
 def _one_class(opinions: Opinions) -> npt.NDArray[np.bool_]:
@@ -186,7 +216,12 @@ def _one_class(opinions: Opinions) -> npt.NDArray[np.bool_]:
     chosen = opinions.vote.gather(1, opinions.order[:, :sure].long())
     single: npt.NDArray[np.bool_] = (chosen == chosen[:, :1]).all(1).numpy()
     constant: npt.NDArray[np.bool_] = (opinions.vote == opinions.vote[:, :1]).all(1).numpy()
-    return constant | (single & (sure > FAIR * samples / opinions.classes))
+    found: npt.NDArray[np.bool_] = constant | (single & (sure > FAIR * samples / opinions.classes))
+    for k, mass in enumerate(opinions.masses):
+        if mass:  # it may hold one class, but then it knows hardly more images than have that
+            known = opinions.vote[k][opinions.claim[k] >= CLAIMED]
+            found[k] = len(known) > FAIR * samples / opinions.classes and bool((known == known[0]).all())
+    return found
 
 
 def _copies(opinions: Opinions, confidence: Matrix) -> list[int | None]:

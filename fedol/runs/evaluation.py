@@ -91,12 +91,21 @@ def calibration(confidence: np.ndarray, right: np.ndarray) -> dict[str, Any]:
     return {"bins": bins, "ece": gap / max(1, len(confidence))}
 
 
+def strangers(known: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """How many samples a model calls like no client's data, and how many it has right of these and of the others."""
+    parts = {"right_of_these": right[~known], "right_of_others": right[known]}
+    accuracies = {name: float(part.mean()) if len(part) else None for name, part in parts.items()}
+    return {"samples": int((~known).sum()), "of": len(known), **accuracies}
+
+
 def account_for_tests(folder: RunFolder, models: dict[str, ServerModel], test: Labelled) -> None:
     """Write ``evaluation.json``: a closer look at each of these models."""
-    found = {
-        name: examine(model.predict_log_proba(test.samples), test.y, len(model.classes))
-        for name, model in watched(models.items(), "examining")
-    }
+    found = {}
+    for name, model in watched(models.items(), "examining"):
+        log_probs = model.predict_log_proba(test.samples)
+        found[name] = examine(log_probs, test.y, len(model.classes))
+        if (known := model.known(log_probs.exp())) is not None:
+            found[name]["strange"] = strangers(known, log_probs.argmax(1).numpy() == test.y)
     write_json(folder.path / "evaluation.json", found)
 
 

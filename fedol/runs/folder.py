@@ -18,8 +18,8 @@
     report-share.html           the same without what single clients sent, where there are strangers to pass it on to
     run.lock                    held by the process that works here, empty
 
-Starting the same run again skips what is finished. A changed configuration is refused, and so are other data and a
-model or method of yours whose code has changed; ``force`` removes what the run has written and begins anew.
+Starting the same run again skips what is finished. A changed configuration is refused, and so are other data and
+your own model or method whose code has changed; ``force`` removes what the run has written and starts over.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class RunFolder:
                 file.unlink()
             except OSError as error:
                 raise FedolError(
-                    f"{file} cannot be removed ({error.strerror}); mend that and give the same command again."
+                    f"{file} cannot be removed ({error.strerror}); fix that and rerun the command."
                 ) from None
 
     def describe_data(self, description: dict[str, Any]) -> None:

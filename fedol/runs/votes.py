@@ -83,6 +83,7 @@ class Hearing:
         shown, defence = self.shown, self._defence
         counts = [baseline_count(record["rho"], self._samples) for record in server.history if "rho" in record]
         final = server.predict_log_proba(public).exp()
+        known = server.known(final)
         names, agreement, opinions, weights = [], [], [], []
         mixture = torch.zeros(len(shown), final.shape[1], dtype=torch.float64)
         for _, witness in sorted(self._witnesses.items()):
@@ -100,6 +101,8 @@ class Hearing:
         for row, index in enumerate(shown.tolist()):
             sample: dict[str, Any] = {"index": index, "truth": None if truth is None else int(truth[index])}
             sample |= {"server": _top(final[index]), "mixture": _top(mixture[row] / total[row])}
+            if known is not None:
+                sample["strange"] = not known[index]
             if taught is not None:
                 sample["taught"] = [int(taught["classes"][index]), round(1000 * float(taught["confidence"][index]))]
             sample["labels"] = [int(vote["labels"][index]) for vote in votes]
@@ -109,6 +112,8 @@ class Hearing:
             sample["votes"] = each[:, :, row].T.tolist()
             samples.append(sample)
         about = {"of": self._samples, "iterations": len(votes), "clients": names, "left_out": sorted(left_out)}
+        if known is not None:
+            about["strange"] = int((~known).sum())  # public samples that the server calls like no client's data
         about["runoff"] = defence.runoff  # then votes only nominate a label
         about["gated"] = bool(counts)  # Algorithm 1 lets a client vote where it is sure; a pool hears everyone
         return {**about, "agreement": agreement, "samples": samples}

@@ -51,7 +51,7 @@ class Recipe(Training):
             raise InputError(f"average must lie in [0, 1), but is {self.average}.")
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; a class of yours becomes its name."""
+        """Plain values; your own class becomes its name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: address(value) if callable(value) else value for name, value in values.items()}
 

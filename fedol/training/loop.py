@@ -65,12 +65,12 @@ def pull(parameters: list[Tensor], start: list[Tensor], strength: float) -> None
 
 
 def diverged(job: Job, epoch: int, loss: float) -> str:
-    """The error for a loss that is no number."""
+    """The error for a loss that is not a number."""
     return f"{job.name} diverged: its loss is {loss} in epoch {epoch}; try a smaller learning rate."
 
 
 def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event, share: Whole = WHOLE) -> Fit:
-    """Fit one model in place. A loss that is no number stops it with an error that names it."""
+    """Fit one model in place. A loss that is not a number stops it with an error that names it."""
     model = job.model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     seeded = job.random_layers  # found out on a copy, so before the model becomes one of several processes'
     with share.around(model) as net:

@@ -112,7 +112,7 @@ class Sgd(Optimiser):
 
 
 class Theirs(Optimiser):
-    """An optimiser of PyTorch's or of yours; it trains in the plain loop, on a GPU too.
+    """An optimiser of PyTorch's, or your own; it trains in the plain loop, on a GPU too.
 
     ``make`` is handed the parameters, and ``lr`` and ``weight_decay`` where its signature names them.
     """
@@ -149,7 +149,7 @@ class Theirs(Optimiser):
         self._inner.step()
 
     def moments(self, model: nn.Module) -> Moments:
-        """What it has kept so far; what is no tensor becomes one."""
+        """What it has kept so far; what is not a tensor becomes one."""
         names = {id(p): name for name, p in model.named_parameters()}
         return {names[id(p)]: _tensors(self._inner.state[p]) for p in self._parameters if p in self._inner.state}
 

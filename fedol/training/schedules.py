@@ -40,7 +40,7 @@ def rate(schedule: str, lr: float, progress: float) -> float:
 def rates(schedule: str | Callable[..., Any], lr: float, steps: int) -> list[float]:
     """The learning rate of every step of a training.
 
-    A scheduler of PyTorch's or of yours is made for an optimiser with one weight and stepped once per batch. What its
+    A scheduler of PyTorch's, or your own, is made for an optimiser with one weight and stepped once per batch. What its
     signature calls the number of steps (``total_steps``, ``total_iters``, ``T_max``) it is told; the rest is its own
     defaults', or a ``functools.partial``'s.
     """

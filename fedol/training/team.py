@@ -135,7 +135,7 @@ class Part(loop.Whole):
 
     def weighed(self, mean: Tensor, count: int, size: int) -> Tensor:
         """DistributedDataParallel divides by the number of processes, so multiply by it here."""
-        if not count:  # the mean of nothing is no number, but this process must take part in the step
+        if not count:  # the mean of nothing is not a number, but this process must take part in the step
             mean = mean.nan_to_num()
         return mean * (count * self.world / size)
 

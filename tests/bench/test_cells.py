@@ -72,6 +72,8 @@ def cell(method, **changes):
         (CEILING, {"server_schedule": "cosine"}, True),
         ("local", {"server_lr": 0.1, "server_optimiser": "sgd", "server_schedule": "cosine"}, False),
         ("fedavg", {"server_lr": 0.1}, False),  # its server trains nothing
+        ("feddf", {"own_classes": True}, True),
+        ("local", {"own_classes": True}, True),
         ("feddf", {"codec": "float16"}, True),
         ("fedavg", {"codec": "float16"}, False),  # it sends weights
         ("fedkt", {"codec": "float16"}, False),  # and labels
@@ -94,7 +96,7 @@ def test_every_setting_enters_the_hash_of_some_method(field):
     )
     words |= dict.fromkeys(("optimiser", "server_optimiser"), "sgd")
     value = {"int": 7, "float": 0.5, "bool": True}.get(str(field.type).split(" | ")[0], words.get(field.name, "mlp"))
-    methods = ["feddf"] if field.name == "defence" else list(METHODS)  # others have none
+    methods = ["feddf"] if field.name in ("defence", "own_classes") else list(METHODS)  # others have none
     changed = [name for name in methods if cell(name).hash != cell(name, **{field.name: value}).hash]
     assert bool(changed) == (field.name not in NOT_OF_A_RESULT)
 

@@ -112,7 +112,7 @@ def test_a_folder_in_use_is_left_alone(folder: Path, capsys: pytest.CaptureFixtu
     assert exit_code("deploy", "new", folder / "x", "--clients", 0) == 2
     for host in ("bücher", "two words", "https://fedol.example.org"):
         assert exit_code("deploy", "new", folder / "y", "--host", host) == 2
-        assert "no host name" in capsys.readouterr().err
+        assert "not a host name" in capsys.readouterr().err
     assert not (folder / "y").exists()
 
 
@@ -124,7 +124,7 @@ def test_a_file_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_watch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("deploy", "watch", tmp_path) == 2
-    assert "no server run" in capsys.readouterr().err
+    assert "not a server run" in capsys.readouterr().err
     TaskFolder.create(tmp_path / "task", Task(("a", "b"), 5, "0" * 64, "t"), None)
     write_json(tmp_path / "task.json", {"folder": str(tmp_path / "task")})
     roster = Roster(0.0, "", {"alice": Arrival("alice (node 1)", 500, "float16", "0")}, {"bob (node 2)": "it failed"})

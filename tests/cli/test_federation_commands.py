@@ -50,10 +50,10 @@ def test_task_new(command: Command, here: Path) -> None:
         (["--public", "none.npz", "--classes", "a,b"], "There is no none.npz"),
         (["--public", "public.npz", "--classes", "a,a"], "must be distinct"),
         (["--public", "public.npz", "--classes", "a,b", "--codecs", "mp3"], "no codec 'mp3'"),
-        (["--public", "public.npz", "--classes", "a,b", "--client", "x=123"], "no public key"),
+        (["--public", "public.npz", "--classes", "a,b", "--client", "x=123"], "not a public key"),
         (["--public", "public.npz", "--classes", "a,b", "--client", "../x"], "cannot be named"),
         (["--public", "public.npz", "--classes", "a,b,"], "Class 3 of 3 has no name"),
-        (["--public", "public.npz", "--classes", "a,b", "--client", "x="], "no public key"),
+        (["--public", "public.npz", "--classes", "a,b", "--client", "x="], "not a public key"),
         (["--public", "public.npz", "--classes", "a,b", "--client", f"x={'ab' * 32}", "--client", "x"], "given twice"),
         (["--public", "public.npz", "--classes", "a,b", "--client", "x", "--client", "X"], "but for capital letters"),
     ],
@@ -150,7 +150,7 @@ def test_distill_refuses(command: Command, task: Task) -> None:
     code, _, err = command("distill", "t", "none.fedol")
     assert code == 2 and "--out" in err
     code, _, err = command("serve", "t", "--inbox", ".", "--out", "run2", "--model", "mlp", "--deadline", "soon")
-    assert code == 2 and "'soon' is no time" in err
+    assert code == 2 and "'soon' is not a time" in err
 
 
 def test_a_run_of_another_task_is_refused(command: Command, task: Task) -> None:

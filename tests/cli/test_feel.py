@@ -28,7 +28,7 @@ from fedol.report.observers import BoardLog
 
 TINY = ["--clients=2", "--partition=iid", "--public=60", "--client-models=mlp", "--server-model=mlp", "--width=4"]
 SHORT = [*TINY, "--epochs=1", "--iterations=1", "--device=cpu"]
-AGAIN = "mend that and give the same command again."
+AGAIN = "fix that and rerun the command."
 
 
 def call(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:

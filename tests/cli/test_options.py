@@ -19,26 +19,56 @@ from fedol.config import ServerConfig, configure, configure_client, configure_se
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.flower_client import Node
 from fedol.knowledge.task import Task
-from fedol.settings import ClientSettings, Dealing, Models, RunSettings, ServerSettings, Training, Voting, code_of
+from fedol.settings import (
+    DATA,
+    METHOD,
+    MODELS,
+    TRAINING,
+    ClientSettings,
+    Dealing,
+    Models,
+    RunSettings,
+    ServerSettings,
+    Training,
+    Voting,
+    code_of,
+)
 
 TWICE = ("partition", "method", "seed")  # of which a benchmark has several
+SAID = tuple(item.name for item in fields(RunSettings) if item.name not in ("data_dir", "device"))  # by its own file
 COMMANDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "run": (RunSettings, ()),
     "serve": (ServerSettings, ()),
     "distill": (ServerSettings, ()),
     "client fit": (ClientSettings, ()),
+    "audit": (ClientSettings, ("width", "device", "folds")),  # the model's file says them
     "partition": (Dealing, ()),
     "bench one-round": (RunSettings, TWICE),
     "bench rounds": (RunSettings, TWICE),
     "bench cost": (RunSettings, TWICE),
+    "bench run": (RunSettings, SAID),
 }
 
 
+def leaves(group: Any, before: str = "") -> dict[str, click.Command]:
+    found: dict[str, click.Command] = {}
+    for name, command in group.commands.items():
+        found |= leaves(command, f"{before}{name} ") if hasattr(command, "commands") else {f"{before}{name}": command}
+    return found
+
+
 def command(name: str) -> click.Command:
-    found: Any = get_command(app)
-    for part in name.split():
-        found = found.commands[part]
-    return found  # type: ignore[no-any-return]
+    return leaves(get_command(app))[name]
+
+
+def test_no_command_with_settings_is_forgotten_here() -> None:
+    panels = {DATA, MODELS, METHOD, TRAINING}
+    found = {name for name, each in leaves(get_command(app)).items() if panels & {_panel(o) for o in each.params}}
+    assert found == set(COMMANDS)
+
+
+def _panel(option: Any) -> str | None:
+    return getattr(option, "rich_help_panel", None)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -52,7 +82,7 @@ def test_a_command_has_every_setting_of_its_record(name: str) -> None:
         assert item.metadata["help"] in option.help and option.rich_help_panel == item.metadata["panel"]
         assert item.default is None or "(default: " in option.help
         assert f"--{item.name.replace('_', '-')}" in option.opts
-    assert "config" in options, "settings can come from a file"
+    assert "config" in options or name == "bench run", "settings can come from a file"
 
 
 def test_training_and_voting_are_the_same_everywhere() -> None:
@@ -100,9 +130,10 @@ def ways(task: Path) -> dict[str, tuple[str, list[Any], Callable[..., Any]]]:
         "client fit": (
             "fedol.federation.client.client_fit",
             [task, "--data", "mine.npz"],
-            lambda task, data, model, out, *given, folds, **rest: {
+            lambda task, data, model, out, *given, folds, own_classes, **rest: {
                 **dict(zip(wanted, given, strict=True)),
                 "folds": folds,
+                "own_classes": own_classes,
             },
         ),
         "bench one-round": ("fedol.bench.spec.Spec.from_json", [], lambda values: values["settings"]),
@@ -118,7 +149,7 @@ def asked(name: str, task: TaskFolder, changes: dict[str, Any]) -> Any:
         return configure_server(task.task.id, overrides=changes)
     if name == "client fit":
         client = configure_client(overrides=changes)
-        kept = {name: getattr(client, name) for name in ("width", "seed", "device", "folds")}
+        kept = {name: getattr(client, name) for name in ("width", "seed", "device", "folds", "own_classes")}
         return {"recipe": recipe_of(client), **kept}
     return changes
 

@@ -128,7 +128,7 @@ class Evil:
 def test_a_pickle_that_runs_code_is_refused(tmp_path, function, protocol):
     witness = tmp_path / "ran"
     attack = pickle.dumps({"data": Evil(function, f"touch {witness}")}, protocol=protocol)
-    with pytest.raises(pickle.UnpicklingError, match="is no array"):
+    with pytest.raises(pickle.UnpicklingError, match="is not an array"):
         load_arrays(attack)
     assert not witness.exists()
 
@@ -147,7 +147,7 @@ def test_a_published_pickle_that_runs_code_is_one_sentence(tmp_path):
 )
 def test_a_published_file_of_another_content_is_one_sentence(tmp_path, content):
     tiny = publish(CIFAR100, tmp_path, train=content)
-    with pytest.raises(InputError, match="train is no CIFAR file"):
+    with pytest.raises(InputError, match="train is not a CIFAR file"):
         load_source(tiny, tmp_path)
 
 

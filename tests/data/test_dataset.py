@@ -181,6 +181,11 @@ def test_the_registry():
     assert set(DATASETS) == {"digits", "cifar10", "cifar100", "fashion-mnist", "npz", "folder"}
 
 
-def test_the_room_needs_neither_sklearn_nor_pillow():  # torch it does: ``Samples`` gives batches as tensors
+def test_the_room_needs_neither_sklearn_nor_pillow():
+    """Torch it does since ``Samples``: a kind gives batches as tensors and prepares them on the device that trains.
+
+    Without, every kind would be written twice, here in NumPy and again in the training. What people wait for, help and
+    completion, imports no torch (``tests/cli/test_options.py``).
+    """
     code = "import sys, fedol.data; print([m for m in ('sklearn', 'PIL') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

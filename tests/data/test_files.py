@@ -44,8 +44,8 @@ def test_fashion_mnist(tmp_path, compressed):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "no idx file"),
-        (b"\0\0\x08", "no idx file"),
+        (b"", "not an idx file"),
+        (b"\0\0\x08", "not an idx file"),
         (idx(np.arange(20)), "0x00000801, not 0x00000803"),
         (struct.pack(">4I", 0x803, 2**32 - 1, 28, 28), "4294967295x28x28"),
         (struct.pack(">4I", 0x803, 20, 2**31, 2**31), "20x2147483648"),

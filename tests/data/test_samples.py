@@ -238,6 +238,14 @@ def test_images_say_what_they_are() -> None:
     assert given.floats().dtype == np.float32 and np.array_equal(given.floats(), PIXELS.astype(np.float32) / 255)
 
 
+def test_grey_images_are_taken_in_the_layout_that_earlier_versions_had() -> None:
+    """By which a convolution chooses its kernel: 'fedavg-bn' measures the same to the last bit."""
+    grey, rows = load("digits").train.samples, np.arange(0, 40, 3)
+    taken = grey.take(rows).batch(slice(None))
+    assert taken.stride() == torch.from_numpy(grey.array()[rows]).stride() == (64, 1, 8, 1)
+    assert torch.equal(taken, grey.batch(torch.from_numpy(rows)))
+
+
 def test_images_are_fitted_per_channel_and_old_headers_have_no_kind() -> None:
     fitted = samples(PIXELS).fit()
     np.testing.assert_allclose(fitted.mean, (PIXELS / 255).mean((0, 2, 3)), rtol=1e-12)

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/cells.jsonl"))
 QUESTIONS = sorted((ROOT / "docs" / "results").glob("*.md"))
 TABLE = re.compile(r"<!-- table: ([\w-]+) -->\n(.*?)<!-- /table -->", re.DOTALL)
+POINTS = re.compile(r"<!-- points: ([\w-]+) -->[^<]*<!-- /points -->")
 
 
 @pytest.fixture(scope="module")
@@ -29,28 +30,35 @@ def script() -> Iterator[dict[str, Any]]:
 
 
 def test_filling_the_tables_changes_nothing(script: dict[str, Any]) -> None:
-    used = []
+    tables, points = [], set()
     for page in script["PAGES"]:
         text = page.read_text(encoding="utf-8")
         assert script["fill"](text, page.name) == text, f"{page.name}: run `make tables`"
-        used += [name for name, _ in TABLE.findall(text)]
-    assert sorted(used) == sorted(script["TABLES"])  # each stands in one place
+        tables += [name for name, _ in TABLE.findall(text)]
+        points |= set(POINTS.findall(text))
+    assert sorted(tables) == sorted(script["TABLES"])  # each stands in one place
+    assert points == set(script["POINTS"])
 
 
 def test_a_number_that_was_changed_by_hand_is_put_right(script: dict[str, Any]) -> None:
     text = (ROOT / "docs" / "results" / "best.md").read_text(encoding="utf-8")
-    for changed in (text.replace("49.9 ± 0.2", "59.9 ± 0.2"), text.replace("| one client: mean |", "| | |")):
+    for changed in (
+        text.replace("49.9 ± 0.2", "59.9 ± 0.2"),
+        text.replace("| one client: mean |", "| | |"),
+        text.replace("13 to 19", "13 to 29"),
+    ):
         assert changed != text and script["fill"](changed, "best.md") == text
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("<!-- table: nothing -->\n<!-- /table -->", "a.md: there is no table nothing; there are above-fedol, best,"),
-        ("<!-- table: best -->\n", "a.md: 1 tables begin and 0 end"),
+        ("<!-- table: nothing -->\n<!-- /table -->", "a.md: table nothing is unknown; there are above-fedol, best,"),
+        ("<!-- points: nothing -->1<!-- /points -->", "a.md: points nothing is unknown; there are best-above-fedol,"),
+        ("<!-- table: best -->\n", "a.md: table begins 1 times and ends 0 times"),
         (
             "<!-- table: best -->\n<!-- table: best -->\n<!-- /table --> <!-- /table -->",
-            "the table best has no <!-- /table",
+            "table best has no <!-- /table -->",
         ),
     ],
 )
@@ -71,7 +79,7 @@ def test_a_report_is_the_one_that_its_cells_make(folder: Path, tmp_path: Path) -
 
 
 def test_no_cell_is_published_twice_or_unpacked() -> None:
-    assert len(FOLDERS) == 10
+    assert len(FOLDERS) == 11
     for folder in FOLDERS:
         lines = (folder / "cells.jsonl").read_text(encoding="utf-8").split("\n")
         hashes = [json.loads(line)["hash"] for line in lines[:-1]]
@@ -127,6 +135,15 @@ def test_every_decimal_in_prose_stands_in_a_table_of_its_page(page: Path) -> Non
     tables = {number for _, table in TABLE.findall(text) for number in re.findall(r"\d+\.\d+", table)}
     prose = re.sub(r"`[^`]*`|\]\([^)]*\)|Dirichlet\([^)]*\)|ρ = 0\.1", "", TABLE.sub("", text))
     assert {number for number in re.findall(r"\d+\.\d+", prose) if number not in tables} == set()
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "docs" / "results.md", *QUESTIONS], ids=lambda page: page.stem
+)
+def test_whole_points_in_prose_are_made_of_the_records(page: Path) -> None:
+    """A rounded number stands in no table, so it is filled in like one."""
+    prose = POINTS.sub("", TABLE.sub("", page.read_text(encoding="utf-8")))
+    assert not re.findall(r"(?<![\d.])\d+(?: to \d+)? (?:points?|below|above)\b", prose)
 
 
 @pytest.mark.parametrize("page", QUESTIONS, ids=lambda page: page.stem)

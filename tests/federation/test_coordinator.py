@@ -267,7 +267,7 @@ def test_why_a_run_cannot_be_continued_is_one_sentence(federation: Federation, t
 
 
 def test_resume_of_what_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(FedolError, match="no finished server run"):
+    with pytest.raises(FedolError, match="not a finished server run"):
         continued(tmp_path, [tmp_path / "x.fedol"], None, {}, None)
 
 

@@ -318,7 +318,7 @@ def test_run_configs_that_are_wrong(federation: Federation, tmp_path: Path) -> N
         federate(grid, {"task": str(federation.task_dir)})
     for wrong, words in [
         ({"quorum": "3"}, "'quorum' must be a whole number"),
-        ({"deadline": 90}, "'90' is no time"),
+        ({"deadline": 90}, "'90' is not a time"),
         ({"force": "no"}, "'force' must be true or false"),
     ]:
         with pytest.raises(InputError, match=words):

@@ -42,10 +42,10 @@ def test_what_it_refuses(tiny: dict[str, Any], tmp_path: Path, monkeypatch: pyte
     with pytest.raises(InputError, match="cannot travel to other processes"):
         run(dataset=load("digits"), out=tmp_path / "run", engine=on_ray(), **tiny)
     monkeypatch.setitem(PARTITIONS, "mine", type("Mine", (Iid,), {"name": "mine", "__module__": "mine"}))
-    with pytest.raises(InputError, match="partition of yours is not known in other processes; train in this one"):
+    with pytest.raises(InputError, match="Your own partition is not known in other processes; train in this one"):
         run(out=tmp_path / "other", engine=on_ray(), **{**tiny, "partition": "mine"})
     monkeypatch.setitem(METHODS, "own", Method("own", targets=lambda knowledge, settings: feddf(knowledge, settings)))
-    with pytest.raises(InputError, match="method of yours is not known in other processes; train in this one"):
+    with pytest.raises(InputError, match="Your own method is not known in other processes; train in this one"):
         run(out=tmp_path / "own", engine=on_ray(), **{**tiny, "method": "own"})
     wrong = fedol("run", "--engine", "flowr")
     assert wrong.returncode == 2 and "did you mean 'flower'" in wrong.stderr

@@ -109,7 +109,7 @@ def test_client_data_by_name_and_by_position(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("def load(): return 3", "is no model"),
+        ("def load(): return 3", "is not a model"),
         ("def load(): return lambda x: 1 / 0", "ZeroDivisionError"),
         ("import numpy\ndef load(): return lambda x: numpy.ones((len(x), 7))", r"shape \[30, 7\]"),
         ("import numpy\ndef load(): return lambda x: numpy.full((len(x), 3), numpy.nan)", "NaN"),

@@ -374,6 +374,37 @@ def test_what_is_like_nobody_s_data_is_flagged(sites: Sites, command: Command, t
     assert load_model(sites.model).known(uniform) is None
 
 
+def test_the_report_says_what_is_like_nobody_s_data(sites: Sites, command: Command, tmp_path: Path) -> None:
+    """On the coordinator's page and on the one to pass on; and nothing where the server cannot tell."""
+    files = [sites.file(name) for name in ("alice", "bob", "carol")]
+    for method, told in (("union", True), ("fedol+", False)):
+        out, test = tmp_path / method, sites.folder / "test.npz"
+        more = ["--iterations", 1, "--test", test, "--out", out]
+        code, _, err = command("distill", sites.folder / "task", *files, "--method", method, *TINY, *more)
+        assert code == 0, err
+        evidence, tested = (json.loads((out / name).read_text()) for name in ("evidence.json", "evaluation.json"))
+        model, parts = load_model(out), load("digits").test
+        known = model.known(model.predict_proba(sites.public))
+        assert ("strange" in evidence) == ("strange" in tested["server"]) == (known is not None) == told
+        for page in ("report.html", "report-share.html"):
+            text = (out / page).read_text(encoding="utf-8")
+            assert ("like no client's data, as <code>fedol predict</code> marks them" in text) == told
+            assert ("like no client's data: it is unsure of these" in text) == told
+        if known is None:
+            continue
+        assert evidence["strange"] == (~known).sum()
+        shown = {sample["index"]: sample["strange"] for sample in evidence["samples"]}
+        assert shown == {index: not known[index] for index in shown}
+        probs = model.predict_proba(parts.samples)
+        marked, right = ~model.known(probs), probs.argmax(1) == parts.y  # type: ignore[operator]
+        assert tested["server"]["strange"] == {
+            "samples": marked.sum(),
+            "of": len(parts),
+            "right_of_these": pytest.approx(right[marked].mean()),
+            "right_of_others": pytest.approx(right[~marked].mean()),
+        }
+
+
 def test_a_federation_without_masses_learns_from_the_pool(sites: Sites, command: Command, tmp_path: Path) -> None:
     distill = [
         "distill",

@@ -89,7 +89,7 @@ def test_a_client_hears_it_before_it_has_worked(task: Task, keys: dict[str, str]
         ("eve", "float16", mine): "would not take your file: the task does not list the client 'eve'",
         ("_alice", "float16", mine): "_alice",
         ("alice", "flaot16", mine): "There is no codec 'flaot16'",
-        ("alice", "float16", tmp_path / "none.key"): "none.key is no private key",
+        ("alice", "float16", tmp_path / "none.key"): "none.key is not a private key",
         ("alice", "float16", other): "bob.key is not the key that the task lists for 'alice'",
     }.items():
         with pytest.raises(InputError, match=refusal):
@@ -160,7 +160,7 @@ def test_a_key_is_private_and_never_overwritten(keys: dict[str, str], tmp_path: 
 
 def test_what_is_no_key(tmp_path: Path) -> None:
     (tmp_path / "no.key").write_text("hello")
-    with pytest.raises(InputError, match="no private key"):
+    with pytest.raises(InputError, match="not a private key"):
         sign(tmp_path / "no.key", b"")
-    with pytest.raises(InputError, match="no public key"):
+    with pytest.raises(InputError, match="not a public key"):
         check_public_key("xyz")

@@ -113,7 +113,7 @@ def test_a_method_that_returns_no_teacher_or_other_targets_is_named(monkeypatch)
     for answer, words in (
         (torch.ones(2, 3), "The method 'odd' must return a teacher.*returns a Tensor"),
         (once(torch.ones(2)), r"Targets must be \[2, 3\].*the method's are \[2\]"),
-        (once(torch.full((2, 3), torch.nan)), "targets of iteration 1 hold values that are no finite numbers"),
+        (once(torch.full((2, 3), torch.nan)), "targets of iteration 1 hold values that are not finite"),
     ):
         odd = Method("odd", targets=lambda known, settings, answer=answer: answer)
         monkeypatch.setitem(METHODS, "odd", odd)

@@ -171,6 +171,12 @@ def test_a_model_that_does_not_say_it_is_audited_as_told(
     old = ("--task", owner / "task", "--model", tmp_path / "old.safetensors", "--data", owner / "mine.npz")
     code, out, _ = spoken(capsys, *old, "--shadows", 2, "--epochs", 1, "--lr", 0.01, "--json")
     assert code == 0 and json.loads(out)["clients"][0]["recipe"] == asdict(Recipe(1, lr=0.01))
+    (tmp_path / "mine.toml").write_text("epochs = 2\nlr = 0.02\nwidth = 8")
+    code, out, _ = spoken(capsys, *old, "--shadows", 2, "--config", tmp_path / "mine.toml", "--lr", 0.01, "--json")
+    assert code == 0 and json.loads(out)["clients"][0]["recipe"] == asdict(Recipe(2, lr=0.01))
+    (tmp_path / "mine.toml").write_text("epoch = 2")
+    code, _, err = spoken(capsys, *old, "--config", tmp_path / "mine.toml")
+    assert code == 2 and "did you mean 'epochs'" in err
     code, out, _ = spoken(capsys, *old, "--shadows", 0, "--json")
     assert code == 0 and json.loads(out)["clients"][0]["recipe"] is None
 
@@ -210,8 +216,10 @@ def test_an_audit_says_what_it_lacks(owner: Path, tmp_path: Path, capsys: pytest
     assert code == 2 and "--task, --model and --data" in err
     code, _, err = spoken(capsys, tmp_path, "--batch-size", 9, "--seed", 1)
     assert code == 2 and "--batch-size is for a model of your own" in err
+    code, _, err = spoken(capsys, tmp_path, "--config", tmp_path / "mine.toml")
+    assert code == 2 and "--config is for a model of your own" in err
     code, _, err = spoken(capsys, tmp_path)
-    assert code != 0 and "no finished run" in err
+    assert code != 0 and "not a finished run" in err
     for name, content in (("summary", "{}"), ("config", "[]")):
         (tmp_path / f"{name}.json").write_text(content)
     code, _, err = spoken(capsys, tmp_path)

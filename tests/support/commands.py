@@ -37,6 +37,24 @@ def exit_code(*words: object) -> int:
     return int(end.value.code or 0)
 
 
+def one_sentence(message: str) -> None:
+    assert "\n" not in message, message
+    assert message.endswith((".", "?")), message
+    assert "Traceback" not in message
+
+
+def refusal(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run the entry point itself and give back its error: exit code 2, nothing on stdout, one line on stderr."""
+    code = exit_code(*argv)
+    out, err = capsys.readouterr()
+    assert code == 2, err
+    assert out == ""
+    assert err.startswith("Error: ")
+    message = err.removeprefix("Error: ").rstrip("\n")
+    one_sentence(message)
+    return message
+
+
 def fedol(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own."""
     command = [sys.executable, "-m", "fedol", *map(str, words)]

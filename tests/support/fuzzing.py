@@ -43,6 +43,12 @@ SEEDS = [
 ]
 _MASSES = _ALICE.with_mass(np.linspace(-4, 3, 10), private=30, folds=2)
 SEEDS += [_MASSES.encode(codec) for codec in ("float32", "q7c60", "q7c60+zstd", "top2+zstd")]
+_SOME = Knowledge.from_probabilities(_PROBS[:, :1] ** 0, TASK, "bob", classes=["c"]).with_mass(np.zeros(10), 9, 2)
+SEEDS += [_SOME.encode("q7c60+zstd")]
+_SOME = Knowledge.from_probabilities(
+    _PROBS[:, :2] / _PROBS[:, :2].sum(1, keepdims=True), TASK, "bob", classes=["d", "b"]
+)
+SEEDS += [_SOME.encode(codec) for codec in ("float32", "q7c60+zstd", "top2")]
 WORDS = [b"0", b"-1", b"1e999", b"null", b"[]", b"{}", b'""', b"true", b"NaN", b"99999999999999999999", b"\xff\xfe"]
 WORDS += [b"\\ud800", b'"\\udfff"', b"\\u202e", b"\x1b[2J"]
 VALUES: list[Any] = [0, -1, 10, 4, 2**63, 10**400, 1.5, None, True, [], {}, "", "top2", "q8c60", "../x", "é" * 99]

@@ -103,7 +103,7 @@ class Inbox(Transport):
             names = os.listdir(self.path)
         except OSError as error:
             raise FedolError(
-                f"The inbox {self.path} cannot be read ({error.strerror}); mend that and give the same command again."
+                f"The inbox {self.path} cannot be read ({error.strerror}); fix that and rerun the command."
             ) from None
         return sorted(name for name in names if name.endswith(SUFFIX) and not name.startswith("."))
 

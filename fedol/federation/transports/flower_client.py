@@ -10,6 +10,7 @@ What the configuration may say (Flower calls it the node config):
     data       the private samples: an .npz file, a folder, package.module:function or file.py:function
     width, epochs, batch-size, lr, optimiser, schedule, augment, seed, device, ...   of that training
     folds      of that training too: with masses, for a server whose method is union
+    own-classes of that training too: the model and the file have the classes alone that the samples have
     trust-code whether a .safetensors file that names a class as its model may have that class imported and called
     codec, key how the file is packed, and what it is signed with
     cache      where finished files are kept, so that no question is worked on twice; and the epochs of a training, so
@@ -119,7 +120,7 @@ class Node(ClientSettings, Whose):
     def _fit(self, folder: TaskFolder, public: Samples, out: Path) -> str:
         client_fit(
             folder.task, expanduser(self.data), expanduser(self.model), out, recipe_of(self), self.width, self.seed,
-            self.device, folds=self.folds, public=public,
+            self.device, folds=self.folds, public=public, own_classes=self.own_classes,
         )  # fmt: skip
         return str(out)
 

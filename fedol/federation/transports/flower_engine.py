@@ -51,7 +51,7 @@ def on_ray(cpus: float = 1.0, gpus: float = 0.0) -> Engine:
             raise InputError("A dataset made in Python cannot travel to other processes; save it as an .npz file.")
         for part in ("partition", "method"):  # which are found by name, where a script has registered them
             if part in here.config.code:
-                raise InputError(f"A {part} of yours is not known in other processes; train in this one.")
+                raise InputError(f"Your own {part} is not known in other processes; train in this one.")
         return _simulate(_job(scheme, clients), clients, folder, cpus, gpus) if clients else []
 
     return engine

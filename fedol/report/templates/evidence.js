@@ -95,7 +95,7 @@ function show(position) {
   if (sample.own) line("you", `${named(sample.own[0])}, ${share(sample.own[1])}`);
   if (sample.taught) line("the server's target", `${named(sample.taught[0])}, ${share(sample.taught[1])}`);
   if (sample.mixture) line("clients mixed", `${named(sample.mixture[0])}, ${share(sample.mixture[1])}`);
-  line("server, trained", `${named(sample.server[0])}, ${share(sample.server[1])}`);
+  line("server, trained", `${named(sample.server[0])}, ${share(sample.server[1])}` + (sample.strange ? "; like no client's data" : ""));
   const head = element("div", { class: "chosen" }, thumb(position), said);
   const parts = [element("h3", {}, `Sample ${sample.index}`), head];
   if (sample.labels.length > 1) {

@@ -14,6 +14,7 @@ import argparse
 import re
 
 import _best_tables
+import _keywords
 import _liars_tables
 import _paper_tables
 import _points
@@ -69,6 +70,8 @@ def main() -> None:
         if (filled := fill(text, str(page.relative_to(ROOT)))) != text:
             write_atomically(page, filled.encode())
             print(f"filled {page.relative_to(ROOT)}")
+    if _keywords.write():
+        print(f"wrote {_keywords.FILE.relative_to(ROOT)}")
     for name, folder in FIGURES.items():
         rounds_figure(collect(ROOT / "results" / folder)["rounds"], ROOT / "docs" / "img" / name)
 

@@ -10,37 +10,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
-from fedol.bench.plan import Progress
-from fedol.bench.runner import Bench
-from fedol.bench.spec import Spec
-from fedol.report.bench_pages import collect
-from fedol.report.pages import write_report
+import fedol
+from fedol.keywords import GridKeywords
+from fedol.methods import title
 
-METHODS = "local,feddf,fedet,fedkt,fedol,ensemble"
+METHODS = "local,feddf,fedet,fedkt,fedol,union,ensemble"
 
 
-def compare(folder: Path, data: str = "digits", methods: str = METHODS, **settings: Any) -> dict[str, float]:
+def compare(
+    folder: Path, data: str = "digits", methods: str = METHODS, **settings: Unpack[GridKeywords]
+) -> dict[str, float]:
     """Test accuracy by method, for clients whose data are uneven."""
-    wanted = {
-        "kind": "one-round",
-        "preset": "quick",
-        "partitions": "dirichlet:0.3",
-        "methods": methods,
-        "seeds": "1",
-        "settings": {"dataset": data, **settings},
-    }
-    outcome = Bench(Spec.from_json(wanted), folder).run(Progress())
-    if outcome["failed"]:
-        raise SystemExit("\n".join(outcome["failed"]))
-    (table,) = collect(folder)["one_round"]
-    (partition,) = table["partitions"]
-    found = {row["label"]: row["cells"][partition]["mean"] for row in table["rows"]}
-    for label, accuracy in sorted(found.items(), key=lambda pair: -pair[1]):
-        print(f"{accuracy:7.1%}  {label}")
-    print("Open", write_report(folder))
-    return found
+    found = fedol.compare(data, methods, "dirichlet:0.3", seeds=1, out=folder, **settings)
+    print(found)
+    print("Open", found.report())
+    return {title(record["method"]): record["accuracy"] for record in found.table.records()}
 
 
 if __name__ == "__main__":

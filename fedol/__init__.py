@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+# Read when torch is imported, so it must be said before. OpenMP's threads spin while they wait for work; on a core that
+# somebody else needs, everything then waits for them (benchmarks/threads.py: how much).
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # Public names and where they live; torch is imported only when the first of them is used.
 _HOME = {
     "Ballots": "fedol.core.voting",
+    "Comparison": "fedol.report.comparison",
     "Dataset": "fedol.data",
     "Knowledge": "fedol.knowledge",
     "Mixture": "fedol.core.mixture",
+    "NetClassifier": "fedol.estimators",
+    "OneShotClassifier": "fedol.estimators",
     "OpenSet": "fedol.knowledge.openset",
     "PseudoLabels": "fedol.core.voting",
     "RunConfig": "fedol.config",
+    "RunResult": "fedol.result",
+    "ServerModel": "fedol.model",
     "Task": "fedol.knowledge.task",
     "TaskFolder": "fedol.federation.taskfolder",
     "class_confidence": "fedol.core.voting",
     "client_weights": "fedol.core.mixture",
+    "compare": "fedol.api",
     "distill": "fedol.distillation",
     "entropy": "fedol.core.voting",
     "load": "fedol.model",
@@ -32,6 +43,7 @@ _HOME = {
 __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
+    from fedol.api import compare as compare
     from fedol.api import run as run
     from fedol.config import RunConfig as RunConfig
     from fedol.core.mixture import Mixture as Mixture
@@ -45,11 +57,16 @@ if TYPE_CHECKING:
     from fedol.core.voting import pseudo_labels as pseudo_labels
     from fedol.data import Dataset as Dataset
     from fedol.distillation import distill as distill
+    from fedol.estimators import NetClassifier as NetClassifier
+    from fedol.estimators import OneShotClassifier as OneShotClassifier
     from fedol.federation.taskfolder import TaskFolder as TaskFolder
     from fedol.knowledge import Knowledge as Knowledge
     from fedol.knowledge.openset import OpenSet as OpenSet
     from fedol.knowledge.task import Task as Task
+    from fedol.model import ServerModel as ServerModel
     from fedol.model import load as load
+    from fedol.report.comparison import Comparison as Comparison
+    from fedol.result import RunResult as RunResult
 
 
 def __getattr__(name: str) -> Any:

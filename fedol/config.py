@@ -14,12 +14,13 @@ from fedol import robust as defences
 from fedol.code import fingerprint as code_fingerprint
 from fedol.data.partitions import PARTITIONS, Partition
 from fedol.data.partitions import canonical as partition_name
-from fedol.errors import InputError, unknown
-from fedol.knowledge.codecs import DEFAULT, find
+from fedol.errors import InputError, brief, unknown
+from fedol.knowledge.codecs import find
 from fedol.methods import Distillation
 from fedol.models import address, describe, fingerprint
 from fedol.models.openset import MOST_FOLDS, sensible
 from fedol.models.registry import check_settings, is_code
+from fedol.presets import PRESETS as PRESETS
 from fedol.robust import NONE, Defence
 from fedol.settings import MODEL, ClientSettings, RunSettings, ServerSettings, Settings, Training, Voting, code_of
 from fedol.settings import ModelName as ModelName
@@ -172,7 +173,7 @@ class ServerConfig(Learns, ServerSettings, Frozen):
 def check_model(model: Any) -> None:
     """Refuse what cannot name a model."""
     if not (isinstance(model, str) or callable(model)):
-        raise InputError(f"A model is a name, 'module:callable' or your own class, not {model!r}.")
+        raise InputError(f"A model is a name, 'module:callable' or your own class, not {brief(model)}.")
 
 
 def partition_code(name: str) -> str | None:
@@ -190,45 +191,7 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
     elif isinstance(models, Iterable):
         yield from models
     else:
-        raise InputError(f"The setting 'client_models' must be a list of models, but is {models!r}.")
-
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {},
-    # Section V of the paper; the width is the family's nominal one (the paper names none).
-    "paper": {
-        "dataset": "cifar100",
-        "public": 5000,
-        "clients": 10,
-        "partition": "dirichlet:0.05",
-        "client_models": ("resnet11", "resnet20"),
-        "server_model": "resnet56",
-        "parameter_model": "resnet20",
-        "width": 16,
-        "codec": "float32",  # its baselines average log-probabilities, which quantisation costs some tenths of a point
-        "iterations": 10,
-        "tau": 0.2,
-        "rho": 0.1,
-        "rho_step": 0.05,
-        "epochs": 50,
-        "batch_size": 64,
-        "lr": 1e-3,
-    },
-}
-# The same federation and upload, trained as well as we know how; docs/results/best.md has the ablation.
-PRESETS["best"] = {
-    **PRESETS["paper"],
-    "codec": DEFAULT,
-    "width": 64,
-    "method": "pooled",  # FedOL+'s targets; its labels and second iteration gained nothing with this training
-    "iterations": 2,  # of a method that has some, if another is asked for
-    "epochs": 100,  # of the clients, more than half of what this preset costs
-    "server_epochs": 200,
-    "augment": True,
-    "schedule": "cosine",
-    "patch": "cutmix",
-    "average": 0.999,
-}
+        raise InputError(f"The setting 'client_models' must be a list of models, but is {brief(models)}.")
 
 
 def configure(
@@ -243,9 +206,9 @@ def configure(
     """
     values = trusted(file, overrides or {}, trust_code)
     from_file = values.pop("preset", "quick")
-    preset = str(from_file if preset is None else preset)
-    if preset not in PRESETS:
-        raise unknown("preset", preset, PRESETS)
+    preset = from_file if preset is None else preset
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise unknown("preset", preset if isinstance(preset, str) else brief(preset), PRESETS)
     return changed(RunConfig(), {**PRESETS[preset], **values})
 
 

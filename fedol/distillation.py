@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import torch
 from torch import nn
@@ -14,6 +14,7 @@ from fedol.core.arrays import Array
 from fedol.core.union import unsure_above
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, unknown
+from fedol.keywords import ServerKeywords
 from fedol.knowledge import Knowledge
 from fedol.knowledge.upload import Uploads
 from fedol.methods import Distillation, Method, Targets, Teacher
@@ -21,8 +22,8 @@ from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
 from fedol.robust import NONE, Defence, screen
 from fedol.seeding import derive
-from fedol.settings import Training, Voting
-from fedol.training import Job, Process, Recipe, Snapshot, drive, resolve_device
+from fedol.settings import Training, Voting, spelled_out
+from fedol.training import Fit, Job, Process, Recipe, Snapshot, drive, resolve_device
 
 Note = Callable[[int, Knowledge], None]
 
@@ -49,7 +50,7 @@ class Store(Protocol):
     def last(self) -> ServerModel | None:
         """The server after the last finished iteration."""
 
-    def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
+    def finish(self, server: ServerModel, targets: Targets, fit: Fit) -> None:
         """Keep an iteration that has just finished."""
 
     def snapshot(self, iteration: int) -> Snapshot | None:
@@ -95,6 +96,7 @@ def _numbered(knowledge: Iterable[Knowledge], left_out: Collection[int]) -> Iter
     return ((k, client) for k, client in enumerate(knowledge) if k not in left_out)
 
 
+@spelled_out(Voting, Training, but=("method",))
 def distill(
     knowledge: Iterable[Knowledge | Array],
     public: Samples | Array,
@@ -106,7 +108,7 @@ def distill(
     seed: int = 0,
     device: str = "auto",
     defence: str = NONE,
-    **settings: Any,
+    **settings: Unpack[ServerKeywords],
 ) -> ServerModel:
     """Train a server model from clients' knowledge and the public samples (an array: uint8 [N, channels, H, W]).
 
@@ -133,7 +135,7 @@ def distill(
     if len(names) != count:
         raise InputError(f"There are {len(names)} class names, but the clients predict {count} classes.")
     architecture = Architecture.on(shared, model, names, width)
-    wanted = replace(_wanted(method, settings), defence=Defence.parse(defence))
+    wanted = replace(_wanted(method, {**settings}), defence=Defence.parse(defence))
     where, known = resolve_device(device), methods.knowing(methods.find(method).name)
     ((_, learnt),) = drive([learn(known, clients, shared, architecture, wanted, seed, where)], where)
     return learnt.server
@@ -246,6 +248,6 @@ def serve(
             record["unsure_above"] = unsure_above(server.predict_log_proba(public).exp(), targets.strange)
         server = replace(server, history=[*server.history, record])
         if store:
-            store.finish(server, targets, result.seconds)
+            store.finish(server, targets, result)
     server.module.eval()
     return server

@@ -29,11 +29,44 @@ class MissingExtra(FedolError):
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a name that is not in a registry, with the nearest known name."""
-    names = sorted(known)
+    names, name = sorted(known), name if len(name) <= 80 else f"{name[:79]}…"
     lowered = {other.lower(): other for other in names}
     near = get_close_matches(name.lower(), lowered, n=1)
     hint = f"did you mean '{lowered[near[0]]}'?" if near else f"known are: {', '.join(names)}."
     return InputError(f"There is no {kind} '{name}'; {hint}")
+
+
+BRIEF = 60  # characters of a value in a sentence
+
+
+def brief(value: object) -> str:
+    """A value as an error names it: a short plain one as Python writes it, anything else by its kind and size."""
+    kind = type(value).__name__
+    if (
+        isinstance(value, list | tuple)
+        and (odd := next((each for each in value if not _plain(each)), None)) is not None
+    ):
+        return f"a {kind} with {brief(odd)} in it"
+    if _plain(value) and len(words := repr(value)) <= BRIEF:
+        return words
+    if isinstance(value, str):
+        return f"text of {len(value):,} characters"
+    if isinstance(value, type) or callable(value):
+        return str(getattr(value, "__name__", kind))
+    if isinstance(shape := getattr(value, "shape", None), tuple):
+        return f"{kind} of shape {list(shape)}"
+    if isinstance(value, list | tuple | dict | set | frozenset):
+        return f"a {kind} of {len(value):,}"
+    return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def _plain(value: object) -> bool:
+    """Whether a value is a number or text, or holds nothing else."""
+    if isinstance(value, dict):
+        return all(_plain(each) for pair in value.items() for each in pair)
+    if isinstance(value, list | tuple):
+        return all(map(_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def measures(shape: Iterable[int]) -> str:

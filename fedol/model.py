@@ -19,12 +19,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from fedol.cards import Card
 from fedol.core.arrays import Array, exact, to_tensor
 from fedol.core.voting import shannon
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
-from fedol.errors import FedolError, InputError, cause
+from fedol.errors import FedolError, InputError, cause, measures
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
-from fedol.models import ModelSpec, address, create, describe
+from fedol.models import ModelSpec, address, create, describe, parameter_count
 from fedol.models.held import Held, sound
 from fedol.models.openset import OpenSet, sensible
 from fedol.models.registry import is_code, trusted
@@ -114,14 +115,25 @@ class Architecture:
         return cls(model, tuple(classes), tuple(shape), width, prepare, folds, tuple(held))
 
 
-@dataclass(eq=False)
-class ServerModel:
+@dataclass(eq=False, repr=False)
+class ServerModel(Card):
     """One model that has learnt what the clients know."""
 
     module: nn.Module
     architecture: Architecture
     history: list[dict[str, Any]] = field(default_factory=list)  # a record per iteration; a client's: its recipe
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    def facts(self) -> dict[str, Any]:
+        """What it is and takes."""
+        known = self.architecture
+        return {
+            "model": describe(known.model),
+            "parameters": parameter_count(self.module),
+            "takes": f"{known.prepare.kind} {measures(known.shape)}",
+            "classes": len(known.classes),
+            "device": str(self.device),
+        }
 
     @property
     def classes(self) -> tuple[str, ...]:

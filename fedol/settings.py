@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from fedol.code import address
-from fedol.errors import InputError
+from fedol.errors import InputError, brief
 
 DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the panels of a command's help
 MODEL, OPTIMISER, SCHEDULE = "model", "optimiser", "schedule"  # what may be code
@@ -46,6 +47,28 @@ def own(record: type, name: str, default: Any, help: str = "") -> Any:
     """A field of another record, with a default of its own, and help of its own where it means less here."""
     (found,) = (item for item in fields(record) if item.name == name)
     return field(default=default, metadata={**found.metadata, **({"help": help} if help else {})})
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def spelled_out(*records: type, but: Collection[str] = ()) -> Callable[[Function], Function]:
+    """Show the settings of records, which a function takes as ``**settings``, in its signature and its help."""
+    known = [item for record in records for item in fields(record) if "help" in item.metadata and item.name not in but]
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        settings = [
+            inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=item.type)
+            for item in known
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *settings])  # type: ignore[attr-defined]
+        words = (f"        {item.name}: {item.metadata['help']}" for item in known)
+        function.__doc__ = "\n".join([f"{function.__doc__}\n    Settings:\n", *words])
+        return function
+
+    return decorate
 
 
 class Settings:
@@ -94,7 +117,7 @@ def check_kinds(settings: Any, what: str = "setting") -> None:
             continue
         accepted, words = KINDS[kind]
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind != "bool"):
-            raise InputError(f"The {what} '{item.name}' must be {words}, but is {value!r}.")
+            raise InputError(f"The {what} '{item.name}' must be {words}, but is {brief(value)}.")
         if kind == "float":
             object.__setattr__(settings, item.name, float(value))
 

@@ -16,12 +16,20 @@ from typing import Literal
 from fedol.errors import InputError
 
 MOST = 300  # characters of a reason or a note: enough for a sentence, too little to hide one in
-Medium = Literal["terminal", "html", "markdown", "cell", "plot"]
+Medium = Literal["terminal", "html", "markdown", "latex", "cell", "plot"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
 _MARKDOWN = re.compile(  # an underscore within a word means nothing; bare addresses become links, too
     r"[\\`*\[\]!~|#$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|(?<=www)\.|:(?=//)"
 )
+_MATHS = {"<": "<", ">": ">", "|": "|", "±": r"\pm", "×": r"\times", "−": "-", "†": r"\dagger"}
+_GREEK = {"τ": r"\tau", "ρ": r"\rho", "λ": r"\lambda", "μ": r"\mu"}
+_LATEX = str.maketrans(
+    {letter: f"\\{letter}" for letter in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {letter: f"${command}$" for letter, command in {**_MATHS, **_GREEK}.items()}
+)
+_MINUS = re.compile(r"(?<![\w-])-(?=[0-9])")
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what a spreadsheet computes instead of showing
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # which it may compute
 
@@ -44,6 +52,8 @@ def shown(words: object, medium: Medium = "terminal") -> str:
         return html.escape(line)
     if medium == "markdown":
         return _MARKDOWN.sub(r"\\\g<0>", line).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    if medium == "latex":
+        return _MINUS.sub("$-$", line.translate(_LATEX))
     if medium == "cell" and line.lstrip().startswith(_FORMULA) and not _NUMBER.fullmatch(line):
         return f"'{line}"
     return line.replace("$", r"\$") if medium == "plot" else line  # matplotlib sets what is between two as a formula

@@ -8,10 +8,23 @@ import pytest
 import fedol
 
 ALGORITHM = ("entropy", "class_confidence", "client_weights", "pseudo_labels", "soft_targets", "union")
-WORK = ("Knowledge", "Task", "Dataset", "OpenSet", "RunConfig", "TaskFolder", "distill", "load", "run")
+WORK = (
+    "Knowledge",
+    "Task",
+    "Dataset",
+    "OpenSet",
+    "RunConfig",
+    "TaskFolder",
+    "distill",
+    "load",
+    "run",
+    "compare",
+    "Comparison",
+)
+MODELS = ("ServerModel", "RunResult", "OneShotClassifier", "NetClassifier")
 
 
-@pytest.mark.parametrize("name", [*ALGORITHM, *WORK])
+@pytest.mark.parametrize("name", [*ALGORITHM, *WORK, *MODELS])
 def test_a_public_name_is_there_and_listed(name):
     assert callable(getattr(fedol, name))
     assert name in fedol.__all__ and name in dir(fedol)

@@ -17,7 +17,7 @@ import pytest
 from commands import exit_code
 from rich.console import Console
 
-from fedol.errors import InputError
+from fedol.errors import InputError, brief
 from fedol.federation.roster import Arrival, Roster
 from fedol.files import read_json, write_json
 from fedol.knowledge.task import Task
@@ -342,3 +342,30 @@ def test_what_is_no_duration(text: str) -> None:
 def test_the_clock() -> None:
     assert (clock(3723), clock(62.4), clock(0)) == ("1:02:03", "1:02", "0:00")
     assert (clock(172_799), clock(172_800), clock(1e8)) == ("47:59:59", "2 days 0 h", "1,157 days 9 h")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0.5, "0.5"),
+        ("feddf", "'feddf'"),
+        ([1, "a"], "[1, 'a']"),
+        ("x" * 500, "text of 500 characters"),
+        (list(range(500)), "a list of 500"),
+        ([1.5] * 25, "a list of 25"),
+        ({1, 2}, "a set of 2"),
+        (np.zeros((3, 4)), "ndarray of shape [3, 4]"),
+        ([1, np.zeros(3)], "a list with ndarray of shape [3] in it"),
+        (np.ndarray, "ndarray"),
+        (object(), "an object"),
+    ],
+)
+def test_a_value_in_a_sentence_is_short(value: object, words: str) -> None:
+    assert brief(value) == words
+
+
+def test_latex_obeys_nothing() -> None:
+    assert shown(r"a_b & 50% {\x} ~^ #1 $", "latex") == (
+        r"a\_b \& 50\% \{\textbackslash{}x\} \textasciitilde{}\textasciicircum{} \#1 \$"
+    )
+    assert shown("-0.1 ± 2, τ × 3, non-iid", "latex") == r"$-$0.1 $\pm$ 2, $\tau$ $\times$ 3, non-iid"

@@ -16,6 +16,7 @@ from fedol.methods import Distillation, Targets
 from fedol.methods.sides import Teacher, once, one_hot
 from fedol.model import ServerModel, load
 from fedol.runs.evaluation import accuracy, pseudo_label_accuracy
+from fedol.training import Fit
 
 MIXTURE = "fedhkt-k"  # the λ mixture, of the ensembles worth looking at the first
 
@@ -49,7 +50,7 @@ class Diagnosed(Store):
         """The server after the last finished iteration."""
         return load(self._path, self._scenario.config.server_model) if self._path.exists() else None
 
-    def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
+    def finish(self, server: ServerModel, targets: Targets, fit: Fit) -> None:
         """Add to the iteration's record, in place, and keep the server."""
         truth = self._scenario.data.public_labels
         diagnostics: dict[str, Any] = {
@@ -58,5 +59,5 @@ class Diagnosed(Store):
         }
         if targets.votes:
             diagnostics["pseudo_label_accuracy"] = pseudo_label_accuracy(targets.votes.labels, truth)
-        server.history[-1] |= {"seconds": round(seconds, 3), "diagnostics": diagnostics}
+        server.history[-1] |= {"seconds": round(fit.seconds, 3), "diagnostics": diagnostics}
         server.save(self._path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from threading import Lock
@@ -18,12 +18,13 @@ from fedol.bench.cells import Cell
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
 from fedol.bench.summary import label
+from fedol.config import RunConfig
 from fedol.data import Dataset
 from fedol.errors import InputError
 from fedol.federation.scenario import Scenario, Scheme, deal
 from fedol.methods import CEILING, ENSEMBLE, LOCAL
 from fedol.model import Architecture
-from fedol.progress import Observer, watched
+from fedol.progress import NOBODY, Observer, watched
 from fedol.text import clock, shown
 from fedol.training import Epoch
 
@@ -36,6 +37,7 @@ class Plan:
     work: float  # FLOPs of training
     predictions: float  # FLOPs of predicting on public and test samples
     clients: int  # that must be trained first
+    epochs: int  # of all trainings, to be told of
 
     @property
     def total(self) -> float:
@@ -65,8 +67,9 @@ def _row(cell: Cell) -> str:
 
 def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
     """The unfinished groups. A cell that several groups want (the ceiling) belongs to the first."""
-    for partition in spec.partitions:
-        _refuse_impossible(partition, spec, scenario.dataset)
+    for config in spec.dealings():
+        for partition in spec.partitions:
+            _refuse_impossible(replace(config, partition=partition), spec.seeds, scenario.dataset)
     seen: set[str] = set()
     found = []
     for group in watched(spec.groups(), "planning"):
@@ -79,12 +82,12 @@ def plans(spec: Spec, scenario: Scenario, folder: BenchFolder) -> list[Plan]:
     return found
 
 
-def _refuse_impossible(partition: str, spec: Spec, dataset: Dataset) -> None:
+def _refuse_impossible(config: RunConfig, seeds: Sequence[int], dataset: Dataset) -> None:
     """What no seed can deal is said now, not after hours of work on the others; a seed without luck fails alone."""
     refused = []
-    for seed in spec.seeds:
+    for seed in seeds:
         try:
-            deal(replace(spec.config, partition=partition, seed=seed), dataset)
+            deal(replace(config, seed=seed), dataset)
         except InputError as error:
             refused.append(error)
         else:
@@ -99,7 +102,9 @@ def plan(cells: list[Cell], scenario: Scenario, folder: BenchFolder) -> Plan:
     trained = share + sum(_work(cell, scenario, folder) for cell in cells)
     predicted = sum(client_predictions(cell, scenario) for cell, _ in clients)
     predicted += sum(server_predictions(cell, scenario) for cell in cells)
-    return Plan(cells, trained, predicted, len(clients))
+    epochs = sum(client_epochs(cell, scenario, k) for cell, k in clients)
+    epochs += sum(_epochs(cell, scenario, folder) for cell in cells)
+    return Plan(cells, trained, predicted, len(clients), epochs)
 
 
 def _work(cell: Cell, scenario: Scenario, folder: BenchFolder) -> float:
@@ -110,6 +115,23 @@ def _work(cell: Cell, scenario: Scenario, folder: BenchFolder) -> float:
     begun = folder.iterations(cell) / iterations if cell.rounds == 1 else 0.0
     server = server_work(cell, scenario) * max(0.0, cell.rounds - finished - begun)
     return server + later * max(0.0, cell.rounds - max(1, finished) - folder.heard(cell) / cell.config.clients)
+
+
+def _epochs(cell: Cell, scenario: Scenario, folder: BenchFolder) -> int:
+    """Epochs of a cell's servers, and of its clients in the rounds after the first; less what is finished."""
+    plan, finished = cell.config.distillation, folder.last_round(cell)
+    serves = cell.record.targets or cell.method == CEILING
+    begun = folder.iterations(cell) if cell.rounds == 1 else 0
+    trainings = max(0, cell.record.trainings(plan.iterations) * (cell.rounds - finished) - begun) if serves else 0
+    later = sum(client_epochs(cell, scenario, k) for k in range(cell.config.clients)) if cell.rounds > 1 else 0
+    if cell.record.targets:
+        later += cell.config.clients * cell.feedback_epochs
+    return trainings * plan.recipe.epochs + later * max(0, cell.rounds - max(1, finished))
+
+
+def client_epochs(cell: Cell, scenario: Scenario, k: int) -> int:
+    """Epochs of a client's trainings in the first round."""
+    return Scheme.of(scenario.under(cell.config)).trainings(k) * cell.config.epochs
 
 
 # Training on a sample costs three forward passes: one forward, two for the gradients of weights and activations. A
@@ -187,16 +209,22 @@ Show = Callable[[float, float | None, str, bool], None]
 class Progress(Observer):
     """Counts work (FLOPs) as epochs finish, and lets ``show`` tell of it now and then."""
 
-    def __init__(self, show: Show | None = None, every: float = 15.0) -> None:
-        self._show, self._every = show or _line, every
+    def __init__(self, show: Show | None = None, every: float = 15.0, observer: Observer = NOBODY) -> None:
+        self._show, self._every, self._observer = show or _line, every, observer
         self.total = self.done = 0.0
         self.flops: dict[int, float] = {}  # parameters of a model -> FLOPs of training it on one sample
         self.deadline: float | None = None  # of time.monotonic
         self._began = self._shown = time.monotonic()
         self._lock = Lock()  # epochs are reported from the threads that train
 
+    def begin(self, work: float, epochs: int) -> None:
+        """So much is to be done; the observer hears of it as of a stage."""
+        self.total = work
+        self._observer.stage("training", epochs)
+
     def epoch(self, epoch: Epoch) -> None:
         """A training has finished an epoch."""
+        self._observer.epoch(epoch)
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise OutOfTime
         parameters = sum(p.numel() for p in epoch.job.model.parameters() if p.requires_grad)

@@ -25,7 +25,7 @@ from fedol.bench.plan import TRAINING, OutOfTime, Plan, Progress, forward_flops,
 from fedol.bench.spec import Spec, read_spec
 from fedol.bench.store import BenchFolder
 from fedol.bench.summary import label
-from fedol.data import load
+from fedol.data import Dataset, load
 from fedol.errors import FedolError, InputError
 from fedol.federation.scenario import Scenario
 from fedol.files import write_json
@@ -40,8 +40,8 @@ from fedol.training import Job, Recipe, drive, fit
 class Bench:
     """A benchmark in its folder."""
 
-    def __init__(self, spec: Spec, out: Path) -> None:
-        dataset = load(spec.config.dataset, spec.config.data_dir)
+    def __init__(self, spec: Spec, out: Path, dataset: Dataset | None = None) -> None:
+        dataset = dataset or load(spec.config.dataset, spec.config.data_dir)
         self.spec, self.folder = spec.on(dataset), BenchFolder(out)
         # Work and speed depend on no partition; an even one cannot be dealt only where no other can either.
         self._scenario = Scenario(replace(self.spec.cells()[0].config, partition="iid"), dataset)
@@ -77,7 +77,7 @@ class Bench:
         if todo:
             self.folder.open()
         progress.deadline = None if time_limit is None else began + time_limit
-        progress.total = sum(group.work for group in todo)
+        progress.begin(sum(group.work for group in todo), sum(group.epochs for group in todo))
         progress.flops = self._flops()
         tried: set[str] = set()
         with contextlib.suppress(OutOfTime):

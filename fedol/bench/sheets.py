@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fedol.bench.cells import FEDOL
 from fedol.bench.summary import first_above
-from fedol.methods import title
-from fedol.text import shown
+from fedol.methods import METHODS, title
+from fedol.text import Medium, shown
 from fedol.training import Recipe
 
 BESIDE = ("paper", "difference")  # columns that belong to the one before them
 Record = dict[str, Any]
 OTHERS = "†"  # other clients taught it than the FedOL of the same seed
+BEST = "the best of a column is bold, among methods that see no labels"
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,57 @@ class Sheet:
     rows: list[list[str]]
     note: str = ""
     records: list[dict[str, Any]] = field(default_factory=list)  # what CSV has of it
+    best: frozenset[tuple[int, int]] = frozenset()  # rows and columns of the highest numbers
 
-    def markdown(self) -> str:
-        """As Markdown."""
+    def markdown(self, mark: bool = False) -> str:
+        """As Markdown, with the best in bold if they are to be marked."""
         lines = [f"### {shown(self.title, 'markdown')}", "", _line(self.columns)]
         lines.append("|" + "|".join(["---", *["---:"] * (len(self.columns) - 1)]) + "|")
-        lines += map(_line, self.rows)
+        for row in self._words("markdown", ("**", "**") if mark else ("", "")):
+            lines.append(f"| {' | '.join(row)} |")
         return "\n".join([*lines, "", *([shown(self.note, "markdown"), ""] if self.note else [])])
+
+    def latex(self) -> str:
+        """As a LaTeX table for the package booktabs, with the best in bold."""
+        head = " & ".join(shown(column, "latex") for column in self.columns)
+        rows = [" & ".join(row) + r" \\" for row in self._words("latex", (r"\textbf{", "}"))]
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
+                r"\toprule",
+                rf"{head} \\",
+                r"\midrule",
+                *rows,
+                r"\bottomrule",
+                r"\end{tabular}",
+                rf"\caption{{{shown('. '.join(part for part in (self.title, self.note) if part), 'latex')}}}",
+                r"\end{table}",
+                "",
+            ]
+        )
+
+    def html(self) -> str:
+        """As a table of a page or a notebook, with the best in bold."""
+        align = ["left", *["right"] * (len(self.columns) - 1)]
+        head = "".join(
+            f'<th style="text-align:{side}">{shown(column, "html")}</th>'
+            for column, side in zip(self.columns, align, strict=True)
+        )
+        rows = (
+            "".join(f'<td style="text-align:{side}">{word}</td>' for word, side in zip(row, align, strict=True))
+            for row in self._words("html", ("<b>", "</b>"))
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        caption = f'<caption style="caption-side:bottom;text-align:left">{shown(self.note, "html")}</caption>'
+        return f"<h4>{shown(self.title, 'html')}</h4><table>{caption}<tr>{head}</tr>{body}</table>"
+
+    def _words(self, medium: Medium, around: tuple[str, str]) -> Iterator[list[str]]:
+        """The rows as a medium shows them, the best with something around them."""
+        for place, row in enumerate(self.rows):
+            words = [shown(cell, medium) for cell in row]
+            yield [around[0] + each + around[1] if (place, k) in self.best else each for k, each in enumerate(words)]
 
     def csv(self) -> str:
         """As CSV: numbers, so that nothing has to be taken apart."""
@@ -57,9 +103,9 @@ def over_fedol(table: dict[str, Any], number: int) -> Sheet:
     """How far the rows are above FedOL's."""
     partitions = table["partitions"]
     lines = {row["label"]: [row["cells"].get(p, {}).get("over_fedol") for p in partitions] for row in table["rows"]}
-    count, over = _over_seeds([entry for line in lines.values() for entry in line if entry])
+    count, over = over_seeds([entry for line in lines.values() for entry in line if entry])
     rows = [
-        [name, *(_spread(entry, count, "+") + _mark(entry) if entry else "" for entry in line)]
+        [name, *(spread(entry, count, "+") + mark(entry) if entry else "" for entry in line)]
         for name, line in lines.items()
         if any(line)
     ]
@@ -72,7 +118,7 @@ def over_fedol(table: dict[str, Any], number: int) -> Sheet:
     return Sheet(f"over-fedol-{number}", title, ["", *partitions], rows, note, over_fedol_records(table))
 
 
-def _over_seeds(entries: list[dict[str, Any]]) -> tuple[bool, str]:
+def over_seeds(entries: list[dict[str, Any]]) -> tuple[bool, str]:
     """Whether the numbers of seeds differ, and in words what the entries are."""
     counts = {entry["n"] for entry in entries}
     if counts == {1}:
@@ -85,7 +131,7 @@ def one_round(table: dict[str, Any], number: int) -> Sheet:
     """Every method on every partition, the paper's numbers beside ours."""
     entries = [(partition, entry) for row in table["rows"] for partition, entry in row["cells"].items()]
     beside = {partition for partition, entry in entries if entry["paper"]}  # where the paper has numbers
-    count, over = _over_seeds([entry for _, entry in entries])
+    count, over = over_seeds([entry for _, entry in entries])
     columns = [""]
     for partition in table["partitions"]:
         columns += [partition, *(BESIDE if partition in beside else ())]
@@ -94,7 +140,7 @@ def one_round(table: dict[str, Any], number: int) -> Sheet:
         words = [row["label"]]
         for partition in table["partitions"]:
             entry = row["cells"].get(partition)
-            words.append("" if entry is None else _spread(entry, count) + _mark(entry["over_fedol"]))
+            words.append("" if entry is None else spread(entry, count) + mark(entry["over_fedol"]))
             if partition in beside:
                 words += ["", ""] if entry is None else [_paper(entry), _signed(entry["difference"])]
         rows.append(words)
@@ -107,7 +153,26 @@ def one_round(table: dict[str, Any], number: int) -> Sheet:
     note += f" Local's standard deviation over the clients of a seed: {', '.join(spreads)}." if spreads else ""
     note += f" {others}" if (others := other_clients(table)) else ""
     title = f"One round: {settings_in_words(table['settings'])}"
-    return Sheet(f"one-round-{number}", title, columns, rows, note, one_round_records(table))
+    best = {(place, columns.index(partition)) for partition, places in best_rows(table).items() for place in places}
+    return Sheet(f"one-round-{number}", title, columns, rows, note, one_round_records(table), frozenset(best))
+
+
+def best_rows(table: dict[str, Any]) -> dict[str, set[int]]:
+    """The rows of the highest number of each partition; a control, which may see labels, is not one."""
+    return {
+        partition: highest([None if _control(row["method"]) else row["cells"].get(partition) for row in table["rows"]])
+        for partition in table["partitions"]
+    }
+
+
+def highest(entries: Sequence[Record | None]) -> set[int]:
+    """The places of the highest mean of two or more: several where they print alike, to the tenth of a point."""
+    means = {place: round(100 * entry["mean"], 1) for place, entry in enumerate(entries) if entry is not None}
+    return {place for place, mean in means.items() if mean == max(means.values())} if len(means) > 1 else set()
+
+
+def _control(method: str) -> bool:
+    return method in METHODS and METHODS[method].control
 
 
 def rounds(panel: dict[str, Any], number: int) -> Sheet:
@@ -115,11 +180,11 @@ def rounds(panel: dict[str, Any], number: int) -> Sheet:
     length = max(len(line["rounds"]) for line in panel["lines"])
     columns = ["", *(str(n) for n in range(1, length + 1)), "passes FedOL in round"]
     fedol = [panel["fedol"]] if panel["fedol"] else []
-    count, over = _over_seeds([*(point for line in panel["lines"] for point in line["rounds"]), *fedol])
-    rows = [["FedOL, its one round", _spread(level, count), *[""] * length] for level in fedol]
+    count, over = over_seeds([*(point for line in panel["lines"] for point in line["rounds"]), *fedol])
+    rows = [["FedOL, its one round", spread(level, count), *[""] * length] for level in fedol]
     for line in panel["lines"]:
         name = line["label"] + (f" (n = {line['rounds'][0]['n']})" if count else "")
-        ours = [_spread(point, count=False) for point in line["rounds"]]
+        ours = [spread(point, count=False) for point in line["rounds"]]
         passes = str(line["passes_fedol"] or "never") if panel["fedol"] else ""
         rows.append([name, *ours, *[""] * (length - len(ours)), passes])
         if line["paper"]:
@@ -177,14 +242,15 @@ def measure(settings: dict[str, Any]) -> str:
     return f"Accuracy on {held_out:,} samples held out of the private ones" if held_out else "Test accuracy"
 
 
-def _spread(entry: dict[str, Any], count: bool = True, sign: str = "") -> str:
+def spread(entry: dict[str, Any], count: bool = True, sign: str = "") -> str:
     """Mean and spread; with ``count``, of how many."""
     number = f" (n = {entry['n']})" if count else ""
     spread = "" if entry["std"] is None else f" ± {100 * entry['std']:.1f}{number}"
     return f"{100 * entry['mean']:{sign}z.1f}{spread}"
 
 
-def _mark(over: dict[str, Any] | None) -> str:
+def mark(over: dict[str, Any] | None) -> str:
+    """Says of a difference that other clients taught the two sides."""
     return OTHERS if over and over["other_clients"] else ""
 
 

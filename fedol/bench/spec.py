@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fedol.bench import paper
 from fedol.bench.cells import FEDOL, FEEDBACK_EPOCHS, FEEDBACKS, SERVER, Cell, identified
+from fedol.bench.grid import checked, points
 from fedol.config import RunConfig, configure
 from fedol.data import Dataset
 from fedol.data.partitions import canonical
-from fedol.errors import InputError, unknown
+from fedol.errors import InputError, brief, unknown
 from fedol.methods import METHODS, compared, find
 from fedol.models.registry import check_settings
+from fedol.settings import Dealing
 
 T = TypeVar("T")
 
@@ -40,19 +43,21 @@ class Spec:
     feedback_epochs: int = FEEDBACK_EPOCHS
     feedback: str = SERVER
     equal_compute: bool = False  # one-pass methods train as many server epochs as FedOL in all its iterations
+    grid: tuple[str, ...] = ()  # the settings of which the variants are every combination of some values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Spec:
         """Read ``{"kind", "preset", "settings", "partitions", "methods", "seeds", ...}``; all but the kind optional.
 
-        ``variants``, a list of ``{"settings", "methods"}``, are computed side by side, each with its changes.
+        ``variants``, a list of ``{"settings", "methods"}``, are computed side by side, each with its changes; ``grid``
+        maps settings to lists of values, and every combination of them is a variant.
         """
         values = dict(values)
         kind = values.pop("kind", None)
         if kind not in KINDS:
             raise unknown("benchmark", str(kind), KINDS)
         preset, settings = values.pop("preset", "paper"), _of(dict, values.pop("settings", {}), "settings")
-        known = ("variants", "partitions", "methods", "seeds", "rounds", "feedback_epochs", "feedback", "equal_compute")
+        known = ("variants", "grid", "partitions", "methods", "seeds", *ROUNDS_ONLY, "equal_compute")
         for name in values:
             if name not in known:
                 raise unknown("entry of a benchmark", name, ("kind", "preset", "settings", *known))
@@ -62,11 +67,13 @@ class Spec:
         _refuse_instead(settings)
         base = configure(preset, overrides=settings)
         usual = PARTITIONS if base.dataset == paper.DATASET else (base.partition,)
+        grid = checked(values.get("grid", {}), INSTEAD)
         variants = []
         for variant in _of(list, values.get("variants", [{}]), "variants"):
             changes, methods = _variant(variant, values.get("methods", "all"))
-            config = configure(preset, overrides={**settings, **changes})
-            variants.append((config, tuple(_methods(kind, methods, equal))))
+            for point in points(grid):
+                config = configure(preset, overrides={**settings, **changes, **point})
+                variants.append((config, tuple(_methods(kind, methods, equal))))
         spec = cls(
             kind,
             tuple(variants),
@@ -76,10 +83,14 @@ class Spec:
             feedback_epochs=_of(int, values.get("feedback_epochs", FEEDBACK_EPOCHS), "feedback_epochs"),
             feedback=str(values.get("feedback", SERVER)),
             equal_compute=equal,
+            grid=tuple(grid),
         )
         if not (spec.partitions and spec.seeds and spec.cells()):
             raise InputError("There is nothing to compute: a benchmark needs at least one partition, method and seed.")
-        spec._refuse_repetition()
+        if grid:
+            spec._refuse_idle(grid)
+        else:
+            spec._refuse_repetition()
         if kind == "rounds" and spec.rounds < 2:
             raise InputError(f"rounds must be at least 2, but is {spec.rounds}; one round is `fedol bench one-round`.")
         if spec.feedback_epochs < 1:
@@ -109,10 +120,17 @@ class Spec:
 
     def groups(self) -> list[list[Cell]]:
         """The cells that share data and clients."""
-        grouped: dict[tuple[str, int], list[Cell]] = {}
+        grouped: dict[tuple[Any, ...], list[Cell]] = {}
         for cell in self.cells():
-            grouped.setdefault((cell.config.partition, cell.config.seed), []).append(cell)
+            grouped.setdefault(tuple(getattr(cell.config, field.name) for field in fields(Dealing)), []).append(cell)
         return list(grouped.values())
+
+    def dealings(self) -> list[RunConfig]:
+        """A configuration for each way in which the variants deal the data: one, unless the grid has several."""
+        found: dict[tuple[Any, ...], RunConfig] = {}
+        for config, _ in self.variants:
+            found.setdefault(tuple(getattr(config, field.name) for field in fields(Dealing)), config)
+        return list(found.values())
 
     def _refuse_repetition(self) -> None:
         """A variant that changes nothing is a mistake in the file: its row would be missing in the table."""
@@ -122,6 +140,20 @@ class Spec:
             if not new:
                 raise InputError(f"Variant {number} changes nothing: its results are those of the variants before it.")
             asked |= new
+
+    def _refuse_idle(self, grid: Mapping[str, Sequence[Any]]) -> None:
+        """Of a setting that no method heeds, all values would be one row."""
+        for name, values in grid.items():
+            hashes = {
+                frozenset(
+                    self._cell(method, replace(config, **{name: value})).hash
+                    for config, methods in self.variants
+                    for method in methods
+                )
+                for value in values
+            }
+            if len(hashes) == 1 < len(values):
+                raise InputError(f"None of these methods depends on {name}; give it one value.")
 
     def _cell(self, method: str, config: RunConfig) -> Cell:
         if self.equal_compute and find(method).targets and not find(method).iterates:
@@ -143,8 +175,9 @@ def read_values(path: Path, trust_code: bool = False, **settings: Any) -> dict[s
         raise InputError(f'The benchmark {path} must be like {{"kind": "one-round", "settings": {{"width": 16}}}}.')
     variants = values.get("variants", [])
     for part in (values, *(variants if isinstance(variants, list) else ())):
-        if isinstance(part, dict) and isinstance(part.get("settings"), dict):
-            check_settings(part["settings"], str(path), trust_code)
+        for settings_of in (part.get("settings"), part.get("grid")) if isinstance(part, dict) else ():
+            if isinstance(settings_of, dict):
+                check_settings(settings_of, str(path), trust_code)
     given = {name: value for name, value in settings.items() if value is not None}
     return {**values, "settings": {**values.get("settings", {}), **given}}
 
@@ -152,6 +185,15 @@ def read_values(path: Path, trust_code: bool = False, **settings: Any) -> dict[s
 def read_spec(path: Path, trust_code: bool = False, **settings: Any) -> Spec:
     """The benchmark of a file."""
     return Spec.from_json(read_values(path, trust_code, **settings))
+
+
+def usual_preset(settings: Mapping[str, Any]) -> str:
+    """The preset of a benchmark that names none: the paper's on its data, which are not small.
+
+    Where no data are named but a folder for them is, they are the paper's: the digits need none.
+    """
+    named = settings.get("dataset", paper.DATASET if settings.get("data_dir") else RunConfig.dataset)
+    return "paper" if named == paper.DATASET else "quick"
 
 
 def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:
@@ -171,7 +213,7 @@ def _methods(kind: str, wanted: Any, equal: bool) -> list[str]:
 def _of(kind: type[T], value: Any, what: str) -> T:
     """A value of the file, if it is of this kind."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InputError(f"In a benchmark, {what} must be {JSON[kind]}, but is {value!r}.")
+        raise InputError(f"In a benchmark, {what} must be {JSON[kind]}, but is {brief(value)}.")
     return value
 
 
@@ -195,17 +237,30 @@ def _variant(values: Any, methods: Any) -> tuple[dict[str, Any], Any]:
 
 
 def _seeds(wanted: Any) -> list[int]:
-    """``3`` is the first three seeds; ``1,2`` or a list are these."""
-    several = _listed(wanted) if isinstance(wanted, str) and "," in wanted else wanted
+    """``3`` is the first three seeds; ``1,2``, ``0-4`` or a list are these."""
+    several = _listed(wanted) if isinstance(wanted, str) and re.search("[,-]", wanted) else wanted
     try:
-        if isinstance(several, list | tuple):
-            return list(dict.fromkeys(map(_whole, several)))
+        if isinstance(several, list | tuple | range):
+            return list(dict.fromkeys(seed for part in several for seed in _span(part)))
         count = _whole(several)
     except ValueError:
-        raise InputError(f"seeds must be a number from 0, or such numbers with commas, not {wanted!r}.") from None
+        raise InputError(
+            f"seeds must be a number from 0, or such numbers with commas, or 0-4, not {brief(wanted)}."
+        ) from None
     if count > MOST_SEEDS:
         raise InputError(f"{count} would be as many seeds; to name this one, write '{count},'.")
     return list(range(count))
+
+
+def _span(part: Any) -> Iterable[int]:
+    """One seed, or with a dash all from the first to the last."""
+    ends = re.fullmatch(r"\s*([0-9]{1,9})\s*-\s*([0-9]{1,9})\s*", part) if isinstance(part, str) else None
+    if ends is None:
+        return [_whole(part)]
+    first, last = map(int, ends.groups())
+    if not first <= last < first + MOST_SEEDS:
+        raise ValueError(part)
+    return range(first, last + 1)
 
 
 def _whole(value: Any) -> int:
@@ -222,5 +277,5 @@ def _listed(wanted: Any) -> list[str]:
     if isinstance(wanted, str):
         wanted = [part.strip() for part in wanted.split(",") if part.strip()]
     elif not (isinstance(wanted, list | tuple) and all(isinstance(name, str) for name in wanted)):
-        raise InputError(f"Methods and partitions are names with commas between them, or a list, not {wanted!r}.")
+        raise InputError(f"Methods and partitions are names with commas between them, or a list, not {brief(wanted)}.")
     return list(dict.fromkeys(wanted))

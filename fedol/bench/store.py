@@ -89,10 +89,13 @@ class BenchFolder:
 
     def finished(self, cell: Cell) -> bool:
         """Whether a cell's result is there and whole; one that is damaged is computed again."""
+        return self.result(cell) is not None
+
+    def result(self, cell: Cell) -> Result | None:
+        """A cell's result, where it is there and whole."""
         with suppress(FedolError):
-            self._result(self.cell(cell))
-            return True
-        return cell.hash in self._packed()[0]  # read last: packing writes this file before it removes the other
+            return self._result(self.cell(cell))
+        return self._packed()[0].get(cell.hash)  # read last: packing writes this file before it removes the other
 
     def upload(self, clients: str, k: int) -> Path:
         """What client k sent."""

@@ -29,7 +29,7 @@ ANY = "any partition"  # the column of a table that has no clients
 
 def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
     """The one-round tables, the largest first: rows of methods, columns of partitions."""
-    cells = [{**cell, "taught_by": _clients(cell)} for cell in results if cell["settings"].get("rounds", 1) == 1]
+    cells = [cell for cell in results if cell["settings"].get("rounds", 1) == 1]
     keys = {table_of(cell) for cell in cells if "clients" in cell["settings"]}
     keys |= {table_of(cell) for cell in cells if not any(_belongs(cell, key) for key in keys)}
     found = []
@@ -110,7 +110,8 @@ def _row(cells: list[Result], partitions: list[str], fedol: list[Result]) -> dic
         theirs = paper.one_round(cells[0]["settings"]["dataset"], partition, method) if comparable else None
         entry["paper"] = theirs and {"mean": theirs[0], "std": theirs[1]}
         entry["difference"] = theirs and entry["mean"] - theirs[0]
-        entry["over_fedol"] = None if cells is fedol else _over(here, fedol, partition)
+        theirs_here = [cell for cell in fedol if cell["settings"]["partition"] == partition]
+        entry["over_fedol"] = None if cells is fedol else paired(here, theirs_here)
         entry["files"] = [cell["file"] for cell in here if "file" in cell]
         row[partition] = entry
     return {"label": label(cells[0]["settings"]), "method": method, "settings": own(cells[0]), "cells": row}
@@ -134,9 +135,9 @@ def as_the_paper(settings: dict[str, Any]) -> bool:
     )
 
 
-def _over(here: list[Result], fedol: list[Result], partition: str) -> dict[str, Any] | None:
-    """How far a method is above FedOL, seed by seed: on the same split of the data, whose luck both share."""
-    theirs = {cell["seed"]: cell for cell in fedol if cell["settings"]["partition"] == partition}
+def paired(here: Iterable[Result], there: Iterable[Result]) -> dict[str, Any] | None:
+    """How far cells are above others of the same partition, seed by seed: on one split of the data, and its luck."""
+    theirs = {cell["seed"]: cell for cell in there}
     pairs = [(cell, theirs[cell["seed"]]) for cell in here if cell["seed"] in theirs]
     if not pairs:
         return None
@@ -153,7 +154,7 @@ def _other_clients(mine: Result, theirs: Result) -> bool:
     same = ("sends", "client_models", "codec")
     if any(mine["settings"].get(name) != theirs["settings"].get(name) for name in same):
         return False
-    pairs = zip(mine["taught_by"], theirs["taught_by"], strict=False)  # an ensemble has no record of them
+    pairs = zip(_clients(mine), _clients(theirs), strict=False)  # an ensemble has no record of them
     return any(round(abs(a - b), 6) >= NOTICEABLE for a, b in pairs)
 
 

@@ -18,6 +18,7 @@ from fedol.cli.doctor import doctor
 from fedol.cli.interrupts import left, patient
 from fedol.cli.prepare import deploy, keys, tasks
 from fedol.cli.run import export, partition, predict, report, run
+from fedol.cli.runs import runs
 from fedol.cli.serve import distill, serve
 from fedol.errors import FedolError, cause
 from fedol.text import forgiving, shown
@@ -40,6 +41,7 @@ for group, commands in {
     "keys": keys,
     "deploy": deploy,
     "bench": bench,
+    "runs": runs,
 }.items():
     app.add_typer(commands, name=group)
 

@@ -1,4 +1,4 @@
-"""``fedol bench``: the paper's table, figure and cost analysis."""
+"""``fedol bench``: methods side by side, and the paper's table, figure and cost analysis."""
 
 from __future__ import annotations
 
@@ -6,20 +6,37 @@ import json
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
 
+from fedol.cli import complete
 from fedol.cli.interrupts import resumable
-from fedol.cli.options import Config, Json, Quiet, TrustCode, with_settings
+from fedol.cli.options import OUTPUT, Config, Json, Quiet, TrustCode, with_settings
 from fedol.errors import MissingExtra
 from fedol.settings import RunSettings
 
+if TYPE_CHECKING:
+    from fedol.bench.comparison import Table
+
+
+class Bench(TyperGroup):
+    """A comparison needs no further word: options right behind ``bench`` are those of ``one-round``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the command in."""
+        if args and args[0].startswith("-") and args[0] not in ("-h", "--help"):
+            args = ["one-round", *args]
+        return super().parse_args(ctx, args)
+
+
 bench = typer.Typer(
-    help="The paper's comparison: every method under the same conditions; cached, resumable, mergeable.",
-    epilog="Example: fedol bench one-round --preset quick --partitions iid --methods fedol,feddf --out bench",
+    cls=Bench,
+    help="Compare methods under the same conditions; cached, resumable, mergeable. Without a command: one-round.",
+    epilog="Example: fedol bench --methods fedol,union --partitions iid,dirichlet:0.1 --set tau=0.1,0.5 --seeds 0-4",
     no_args_is_help=True,
 )
 
@@ -28,15 +45,39 @@ Out = Annotated[
 ]
 Partitions = Annotated[
     str | None,
-    typer.Option(help="Partitions with commas; the default is the paper's four on its data, else the preset's."),
+    typer.Option(
+        help="Partitions with commas; the default is the paper's four on its data, else the preset's.",
+        autocompletion=complete.PARTITIONS,
+    ),
 ]
 NAMES = "or names with commas, of which one may be 'all'; --dry-run shows the rows."
-Methods = Annotated[str, typer.Option(help=f"'all' (the paper's, their variants, the controls), {NAMES}")]
-SeveralRounds = Annotated[
-    str, typer.Option(help=f"'all' (fedavg, fedprox, feddf, fedhkt, fedet, mine and, for one round, fedol), {NAMES}")
+Methods = Annotated[
+    str | None,
+    typer.Option(help=f"'all' (the paper's, their variants, the controls), {NAMES}", autocompletion=complete.METHODS),
 ]
-Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 3 is 0,1,2.")]
-Preset = Annotated[str, typer.Option(help="paper, best or quick.")]
+SeveralRounds = Annotated[
+    str | None,
+    typer.Option(help=f"'all' (fedavg, fedprox, feddf, fedhkt, fedet, mine and, for one round, fedol), {NAMES}"),
+]
+Seeds = Annotated[str | None, typer.Option(help="How many seeds, or which: 3 is 0,1,2 and 0-2. (default: 1)")]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="quick, paper or best. (default: paper on CIFAR-100, else quick)",
+        rich_help_panel="Settings",
+        autocompletion=complete.one_of(complete.presets),
+    ),
+]
+Grid = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUES",
+        help="A setting with several values, tau=0.1,0.5: a row for each. May be repeated: then every combination.",
+        rich_help_panel="Settings",
+    ),
+]
+Latex = Annotated[bool, typer.Option("--latex", help="Print the tables as LaTeX.", rich_help_panel=OUTPUT)]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Begin nothing that would end later.")]
 SideBySide = Annotated[
     int,
@@ -61,10 +102,12 @@ def one_round(
     settings: dict[str, Any],
     out: Out = Path("bench"),
     partitions: Partitions = None,
-    methods: Methods = "all",
-    seeds: Seeds = "1",
-    preset: Preset = "paper",
+    methods: Methods = None,
+    seeds: Seeds = None,
+    several: Grid = None,
+    preset: Preset = None,
     config: Config = None,
+    trust_code: TrustCode = False,
     equal_compute: Annotated[
         bool,
         typer.Option(
@@ -78,16 +121,18 @@ def one_round(
     dry_run: DryRun = False,
     spec: SpecFile = None,
     quiet: Quiet = False,
+    latex: Latex = False,
     as_json: Json = False,
 ) -> None:
-    """The paper's first table: every method after one communication round.
+    """Methods side by side after one communication round, as in the paper's first table.
 
-    Example: fedol bench one-round --data-dir DATA --partitions dirichlet:0.05,classes:20 --seeds 3 --out bench
+    Examples: fedol bench one-round --methods fedol,union --set tau=0.1,0.5 --seeds 0-4
+              fedol bench one-round --data-dir DATA --partitions dirichlet:0.05,classes:20 --seeds 3 --out bench
     """
     resumable()
-    values = _values("one-round", settings, preset, config, partitions, methods, seeds)
-    values |= {"equal_compute": equal_compute}
-    run(values, out, time_limit, side_by_side, dry_run, spec, quiet, as_json)
+    given = {"partitions": partitions, "methods": methods, "seeds": seeds, "equal_compute": equal_compute}
+    values = _values("one-round", settings, preset, config, trust_code, several, given)
+    run(values, out, time_limit, side_by_side, dry_run, spec, quiet, as_json, latex)
 
 
 @bench.command()
@@ -103,15 +148,18 @@ def rounds(
         str, typer.Option(help="What clients learn back: the server's predictions, or the teacher's that it learnt.")
     ] = "server",
     partitions: Partitions = None,
-    methods: SeveralRounds = "all",
-    seeds: Seeds = "1",
-    preset: Preset = "paper",
+    methods: SeveralRounds = None,
+    seeds: Seeds = None,
+    several: Grid = None,
+    preset: Preset = None,
     config: Config = None,
+    trust_code: TrustCode = False,
     time_limit: TimeLimit = None,
     side_by_side: SideBySide = 1,
     dry_run: DryRun = False,
     spec: SpecFile = None,
     quiet: Quiet = False,
+    latex: Latex = False,
     as_json: Json = False,
 ) -> None:
     """The paper's figure: the baselines over many rounds, FedOL after its one.
@@ -119,9 +167,10 @@ def rounds(
     Example: fedol bench rounds --rounds 15 --data-dir DATA --partitions dirichlet:0.05 --out bench
     """
     resumable()
-    values = _values("rounds", settings, preset, config, partitions, methods, seeds)
-    values |= {"rounds": rounds, "feedback_epochs": feedback_epochs, "feedback": feedback}
-    run(values, out, time_limit, side_by_side, dry_run, spec, quiet, as_json)
+    given: dict[str, Any] = {"partitions": partitions, "methods": methods, "seeds": seeds}
+    given |= {"rounds": rounds, "feedback_epochs": feedback_epochs, "feedback": feedback}
+    values = _values("rounds", settings, preset, config, trust_code, several, given)
+    run(values, out, time_limit, side_by_side, dry_run, spec, quiet, as_json, latex)
 
 
 @bench.command("run")
@@ -139,7 +188,7 @@ def run_file(
 ) -> None:
     """A benchmark from a file: what --spec wrote, or an ablation, whose variants train side by side.
 
-    Example: fedol bench run results/specs/9-dev64.json --data-dir DATA --out bench
+    Example: fedol bench run bench.json --data-dir DATA --out bench
     """
     resumable()
     from fedol.bench.spec import read_values
@@ -153,8 +202,9 @@ def run_file(
 def cost(
     settings: dict[str, Any],
     out: Out = Path("bench"),
-    preset: Preset = "paper",
+    preset: Preset = None,
     config: Config = None,
+    trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:
     """What a round costs: bytes as they are sent, FLOPs, and seconds where cells are finished.
@@ -164,15 +214,18 @@ def cost(
     from fedol.bench.cells import identified
     from fedol.bench.cost import cost as compute
     from fedol.bench.cost import cost_sheet
+    from fedol.bench.spec import usual_preset
     from fedol.bench.store import BenchFolder
-    from fedol.config import configure
+    from fedol.config import configure, trusted
     from fedol.data import load
     from fedol.federation.scenario import Scenario
     from fedol.report.live import LiveProgress
 
     folder = BenchFolder(out)
     with LiveProgress(quiet=as_json):
-        wanted = configure(preset, config, settings)
+        values = trusted(config, settings, trust_code)
+        named = values.pop("preset", usual_preset(values))
+        wanted = configure(preset or named, overrides=values)
         data = load(wanted.dataset, wanted.data_dir)
         own = identified(wanted, data)
         scenario = Scenario(replace(own, partition="iid"), data).under(own)  # a cost has no partition
@@ -185,17 +238,19 @@ def cost(
 
 
 @bench.command()
-def report(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")], as_json: Json = False) -> None:
-    """Print the tables of a benchmark's folder; write them as Markdown, CSV, JSON, PNG and SVG into its report/.
+def report(
+    out: Annotated[Path, typer.Argument(help="The benchmark's folder.")], latex: Latex = False, as_json: Json = False
+) -> None:
+    """Print the tables of a benchmark's folder; write them as Markdown, CSV, LaTeX, JSON, PNG and SVG into its report/.
 
     Example: fedol bench report bench
     """
     from fedol.report.terminal import plain
 
-    tables(out, as_json=as_json)
-    if not as_json:
+    tables(out, as_json=as_json, latex=latex)
+    if not (as_json or latex):
         Console().print(plain(f"Written to {out / 'report'}."))
-    page(out, quiet=as_json)
+    page(out, quiet=as_json or latex)
 
 
 @bench.command()
@@ -216,23 +271,35 @@ def pack(out: Annotated[Path, typer.Argument(help="The benchmark's folder.")]) -
 def _values(
     kind: str,
     settings: dict[str, Any],
-    preset: str,
+    preset: str | None,
     config: Path | None,
-    partitions: str | None,
-    methods: str,
-    seeds: str,
+    trust_code: bool,
+    several: list[str] | None,
+    given: dict[str, Any],
 ) -> dict[str, Any]:
-    """The benchmark as ``Spec.from_json`` reads it."""
-    from fedol.config import written
+    """The benchmark as ``Spec.from_json`` reads it.
 
-    values = {
-        "kind": kind,
-        "preset": preset,
-        "settings": {**written(config), **settings},
-        "methods": methods,
-        "seeds": seeds,
-    }
-    return values if partitions is None else {**values, "partitions": partitions}
+    A file may have what a run's has: its method, partition and seed are then the only ones, unless it or the command
+    names several; and a list of values of any other setting is a grid.
+    """
+    from fedol.bench.grid import as_grid, parsed
+    from fedol.bench.spec import usual_preset
+    from fedol.config import trusted
+
+    values = trusted(config, settings, trust_code)
+    named = values.pop("preset", usual_preset(values))
+    entries: dict[str, Any] = {"methods": "all", "seeds": "1"}
+    for one, many in (("partition", "partitions"), ("method", "methods"), ("seed", "seeds")):
+        if one in values:
+            entries[many] = [values.pop(one)]
+        if many in values:
+            entries[many] = values.pop(many)
+    grid = {name: found for name, value in values.items() if (found := as_grid(name, value)) is not None}
+    grid |= parsed(several or [])
+    head = {"kind": kind, "preset": preset or named}
+    head["settings"] = {name: value for name, value in values.items() if name not in grid}
+    entries |= {name: value for name, value in given.items() if value is not None}
+    return {**head, **entries, **({"grid": grid} if grid else {})}
 
 
 def run(
@@ -244,8 +311,10 @@ def run(
     spec: Path | None,
     quiet: bool,
     as_json: bool,
+    latex: bool = False,
 ) -> None:
     """Run a benchmark (or plan it, or only write it to ``spec``), print its tables and leave with its exit code."""
+    from fedol.bench.comparison import Table
     from fedol.bench.runner import Bench
     from fedol.bench.spec import Spec
     from fedol.files import write_json
@@ -268,14 +337,15 @@ def run(
         return
     with BenchProgress(Console(stderr=True), quiet=quiet or as_json) as progress:
         summary = work.run(progress, time_limit, side_by_side)
-    if not (quiet or as_json):
+    if not (quiet or as_json or latex):
         other = f"; another process works on {summary['elsewhere']}" if summary["elsewhere"] else ""
         said = f"{summary['finished']} of {summary['cells']} cells are finished in {out}{other}."
         Console().print(plain(said))
     try:
         if summary["finished"]:
-            tables(out, quiet, as_json, summary)
-            page(out, quiet or as_json)
+            asked = Table.of(work.spec, work.folder) if wanted.grid and wanted.kind == "one-round" else None
+            tables(out, quiet, as_json, latex, summary, asked)
+            page(out, quiet or as_json or latex)
         elif as_json:
             print(json.dumps(summary, indent=1))
     finally:  # also where the folder has no tables
@@ -284,20 +354,35 @@ def run(
     sys.exit(1 if summary["failed"] else 0 if summary["finished"] == summary["cells"] else 3)
 
 
-def tables(out: Path, quiet: bool = False, as_json: bool = False, summary: dict[str, Any] | None = None) -> None:
-    """Print the folder's tables, or its numbers beside a ``summary``, then write them: it may be one to read only."""
+def tables(
+    out: Path,
+    quiet: bool = False,
+    as_json: bool = False,
+    latex: bool = False,
+    summary: dict[str, Any] | None = None,
+    asked: Table | None = None,
+) -> None:
+    """Print the folder's tables, or its numbers beside a ``summary``, then write them: it may be one to read only.
+
+    Of a grid, only what was ``asked`` for is printed: a table with its values side by side.
+    """
     from fedol.report.bench_pages import collect, sheets, write
     from fedol.report.live import LiveProgress
     from fedol.report.terminal import plain
 
-    with LiveProgress(quiet=quiet or as_json):
+    with LiveProgress(quiet=quiet or as_json or latex):
         numbers = collect(out)
     if as_json:
-        print(json.dumps({**(summary or {}), **numbers}, indent=1))
+        compared = {"comparison": asked.records()} if asked else {}
+        print(json.dumps({**(summary or {}), **compared, **numbers}, indent=1))
     elif not quiet:
-        show(sheets(numbers))
+        found = asked.sheets() if asked else sheets(numbers)
+        if latex:
+            print("\n".join(sheet.latex() for sheet in found))
+        else:
+            show(found)
     try:
-        with LiveProgress(quiet=quiet or as_json):
+        with LiveProgress(quiet=quiet or as_json or latex):
             write(out, numbers)
     except MissingExtra as error:  # of the figure, which is drawn last
         Console(stderr=True).print(plain(f"The figure is not drawn. {error}"), soft_wrap=True)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from fedol.cli import complete
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Json, PublicSamples, Quiet, TaskDir, TrustCode, with_settings
 from fedol.errors import InputError
@@ -91,7 +92,7 @@ def predict(
     task: TaskDir,
     model: Annotated[
         str,
-        typer.Option(help="A file (.safetensors of client fit, .onnx, .joblib) or my.py:load. See docs/federation.md."),
+        typer.Option(help="A file (.safetensors of client fit, .onnx, .joblib) or my.py:load. "),
     ],
     out: Annotated[Path, typer.Option(help="The knowledge file: what you send.")],
     client: Annotated[str | None, typer.Option(help="Your name; that of the file by default.")] = None,
@@ -182,7 +183,10 @@ def inspect(
 @with_settings(ClientSettings, but=("width", "device", "folds", "own_classes"))
 def audit(
     settings: dict[str, Any],
-    run: Annotated[Path | None, typer.Argument(help="The folder of a finished 'fedol run'.")] = None,
+    run: Annotated[
+        Path | None,
+        typer.Argument(help="The folder of a finished 'fedol run'.", autocompletion=complete.run_folders),
+    ] = None,
     task: Annotated[Path | None, typer.Option(help="Or your own: the task's folder, with --model and --data.")] = None,
     model: Annotated[str | None, typer.Option(help="Your model, as 'fedol client predict' takes it.")] = None,
     data: Annotated[str | None, typer.Option(help="The data it was trained on, with test samples apart.")] = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from functools import wraps
 from pathlib import Path
@@ -12,10 +12,20 @@ from typing import Annotated, Any
 
 import typer
 
+from fedol.cli import complete
+from fedol.presets import PRESETS
+
 OUTPUT = "Output"
 KINDS = {"int": int, "float": float, "bool": bool}  # by the annotation; everything else is text
 
-Preset = Annotated[str | None, typer.Option(help="quick (the default), paper or best.", rich_help_panel="Settings")]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="quick (the default), paper or best.",
+        rich_help_panel="Settings",
+        autocompletion=complete.one_of(complete.presets),
+    ),
+]
 Config = Annotated[
     Path | None, typer.Option(help="A TOML file with any of these settings.", rich_help_panel="Settings")
 ]
@@ -29,6 +39,17 @@ TrustCode = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]
+
+Logs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        help="Where figures go, too: tensorboard (into the run folder), mlflow or wandb; may be repeated.",
+        rich_help_panel=OUTPUT,
+        autocompletion=complete.one_of(complete.logs),
+    ),
+]
+RunDir = Annotated[Path, typer.Argument(help="A run folder, or one model file.", autocompletion=complete.run_folders)]
 
 TaskDir = Annotated[Path, typer.Argument(help="The task's folder.")]
 PublicSamples = Annotated[
@@ -63,7 +84,8 @@ def with_settings(
             for parameter in inspect.signature(command).parameters.values()
             if parameter.name != "settings"
         ]
-        options = [_option(item, (names or {}).get(item.name, ())) for item in known]
+        presets = PRESETS if "preset" in hints else {}
+        options = [_option(item, (names or {}).get(item.name, ()), presets) for item in known]
         required = [parameter for parameter in own if parameter.default is parameter.empty]
         optional = [parameter for parameter in own if parameter.default is not parameter.empty]
         together = [*required, *options, *optional]
@@ -74,23 +96,36 @@ def with_settings(
     return decorate
 
 
-def _option(item: Field[Any], declared: tuple[str, ...]) -> inspect.Parameter:
-    """The option of a setting: its type, help and default, in its panel."""
+def _option(item: Field[Any], declared: tuple[str, ...], presets: Mapping[str, Mapping[str, Any]]) -> inspect.Parameter:
+    """The option of a setting: its type, help and default, in its panel, and what the Tab key offers."""
     kind = KINDS.get(str(item.type).split(" | ")[0], str)
     dashed = item.name.replace("_", "-")
     names = declared or ((f"--{dashed}/--no-{dashed}",) if kind is bool else (f"--{dashed}",))
     option = typer.Option(
-        *names, help=item.metadata["help"] + _default(item), rich_help_panel=item.metadata["panel"], show_default=False
+        *names,
+        help=item.metadata["help"] + _defaults(item, presets),
+        rich_help_panel=item.metadata["panel"],
+        show_default=False,
+        autocompletion=complete.OF.get(item.name),
     )
     return inspect.Parameter(
         item.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[kind | None, option]
     )
 
 
-def _default(item: Field[Any]) -> str:
-    """A default as a person would type it; nothing where there is none."""
-    value = item.default
-    if value is None or value is MISSING:
-        return ""
-    words = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
-    return f" (default: {','.join(words) if isinstance(words, tuple) else words})"
+def _defaults(item: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
+    """A default as a person would type it, and those of presets that have another; nothing where there is none."""
+    said: dict[str, list[str]] = {}
+    if item.default is not None and item.default is not MISSING:
+        said[_word(item.default)] = ["default"]
+    for name, values in presets.items():
+        if values.get(item.name, item.default) != item.default:
+            said.setdefault(_word(values[item.name]), []).append(name)
+    words = "; ".join(f"{', '.join(names)}: {word}" for word, names in said.items())
+    return f" ({words})" if words else ""
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ",".join(value) if isinstance(value, tuple) else str(value)

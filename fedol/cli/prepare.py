@@ -199,7 +199,7 @@ def new_keys(
 
 
 deploy = typer.Typer(
-    help="A federation over a network, on Flower. See docs/deploy.md.",
+    help="A federation over a network, on Flower.",
     epilog="Example: fedol deploy new federation --clients 3 --host fedol.example.org",
     no_args_is_help=True,
 )

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import sys
 import webbrowser
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from fedol.cli import complete
 from fedol.cli.interrupts import resumable
-from fedol.cli.options import OUTPUT, Config, Force, Json, Preset, Quiet, TrustCode, with_settings
+from fedol.cli.options import OUTPUT, Config, Force, Json, Logs, Preset, Quiet, RunDir, TrustCode, with_settings
 from fedol.settings import TRAINING, UNLABELLED, Dealing, RunSettings
 
 if TYPE_CHECKING:
     from fedol.config import RunConfig
     from fedol.federation.scenario import Engine
-    from fedol.federation.simulation import RunResult
+    from fedol.result import RunResult
 
 
 @with_settings(RunSettings)
@@ -32,6 +32,7 @@ def run(
         str,
         typer.Option(
             help="What trains the clients: process (this one) or flower (Ray, many processes).",
+            autocompletion=complete.one_of(lambda: ("process", "flower")),
             rich_help_panel=TRAINING,
         ),
     ] = "process",
@@ -41,23 +42,25 @@ def run(
     ] = 0.0,
     out: Annotated[
         Path | None,
-        typer.Option(help="The run folder; the same one again continues the run.", rich_help_panel=OUTPUT),
+        typer.Option(
+            help="The run folder, by default one in runs/; the same one again continues the run.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     beside: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Show the server of this finished run of the same data, too; may be repeated.", rich_help_panel=OUTPUT
+            help="Show the server of this finished run of the same data, too; may be repeated.",
+            rich_help_panel=OUTPUT,
+            autocompletion=complete.run_folders,
         ),
     ] = None,
     force: Force = False,
     tensorboard: Annotated[
         bool,
-        typer.Option(
-            "--tensorboard",
-            help="Also log for TensorBoard, into the run folder's tensorboard/.",
-            rich_help_panel=OUTPUT,
-        ),
+        typer.Option("--tensorboard", help="The same as --log tensorboard.", rich_help_panel=OUTPUT, hidden=True),
     ] = False,
+    log: Logs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -70,24 +73,15 @@ def run(
               fedol run --dataset cifar100 --data-dir DATA --preset paper --partition classes:20 --out runs/c20
     """
     resumable(force)
-    from fedol.api import default_folder
     from fedol.api import run as simulate
     from fedol.config import configure
-    from fedol.progress import Several
-    from fedol.report.live import LiveProgress
-    from fedol.report.observers import BoardLog
     from fedol.report.terminal import history_table, plain, run_table, suspicions
 
     wanted = configure(preset, config, settings, trust_code)
     others = [_comparable(run, wanted) for run in beside or []]
-    folder = out or default_folder(wanted)
     trains = _engine(engine, client_cpus, client_gpus)
-    with (
-        LiveProgress(quiet=quiet or as_json) as progress,
-        BoardLog(folder / "tensorboard") if tensorboard else nullcontext() as board,
-    ):
-        observer = Several(progress, board) if board else progress
-        result = simulate(wanted, out=folder, observer=observer, engine=trains, force=force)
+    logs = [*(log or []), *(["tensorboard"] if tensorboard else [])]
+    result = simulate(wanted, out=out, progress=not (quiet or as_json), log=logs, engine=trains, force=force)
     if as_json:
         print(json.dumps({"out": str(result.out), **result.summary}, indent=1))
     if as_json or quiet:
@@ -177,7 +171,10 @@ def partition(
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run or of a benchmark.")],
+    run: Annotated[
+        Path,
+        typer.Argument(help="The folder of a finished run or of a benchmark.", autocompletion=complete.run_folders),
+    ],
     share: Annotated[
         bool, typer.Option("--share", help="Make the page to pass on: nothing that a single client sent or scored.")
     ] = False,
@@ -209,7 +206,7 @@ BATCH = 512  # samples between two moves of the progress bar
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
+    run: RunDir,
     samples: Annotated[Path, typer.Argument(help=f"An image, {UNLABELLED}.")],
     trust_code: TrustCode = False,
     as_json: Json = False,
@@ -249,7 +246,7 @@ def predict(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run folder, or one model file.")],
+    run: RunDir,
     onnx: Annotated[Path, typer.Option(help="The ONNX file to write.")],
     trust_code: TrustCode = False,
     quiet: Quiet = False,

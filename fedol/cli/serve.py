@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from fedol.cli.interrupts import resumable
-from fedol.cli.options import Config, Force, Json, PublicSamples, Quiet, TaskDir, Test, TrustCode, with_settings
+from fedol.cli.options import Config, Force, Json, Logs, PublicSamples, Quiet, TaskDir, Test, TrustCode, with_settings
 from fedol.errors import InputError
 from fedol.settings import ServerSettings
 
@@ -19,18 +19,21 @@ if TYPE_CHECKING:
     from fedol.federation.coordinator import Coordinator
 
 
-def finish(coordinator: Coordinator, test: Labelled | None, quiet: bool, as_json: bool) -> dict[str, Any]:
+def finish(
+    coordinator: Coordinator, test: Labelled | None, quiet: bool, as_json: bool, log: list[str] | None = None
+) -> dict[str, Any]:
     """Train on what was collected, print the summary and return it."""
     if coordinator.sealed:
         return handed_over(coordinator, quiet, as_json)
     from fedol.progress import Several
     from fedol.report.live import LiveProgress
+    from fedol.report.loggers import Logged
     from fedol.report.pages import Pages
     from fedol.report.terminal import plain, remarks, server_table
     from fedol.runs.folder import REPORT, SHARED
 
-    with LiveProgress(quiet=quiet or as_json) as progress:
-        summary = coordinator.run(Several(progress, Pages()), test)
+    with LiveProgress(quiet=quiet or as_json) as progress, Logged(log or [], coordinator.out) as logs:
+        summary = coordinator.run(Several(progress, logs, Pages()), test)
     if as_json:
         print(json.dumps({"out": str(coordinator.out), **summary}, indent=1))
     if as_json or quiet:
@@ -78,6 +81,7 @@ def serve(
     trust_code: TrustCode = False,
     public: PublicSamples = None,
     test: Test = None,
+    log: Logs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -102,7 +106,7 @@ def serve(
     labelled = coordinator.test_set(test) if test else None
     with RosterView(Console(stderr=True), folder.task, quorum, quiet or as_json, deadline=wait) as view:
         coordinator.watch(Inbox(inbox), quorum, wait, view.show)
-    finish(coordinator, labelled, quiet, as_json)
+    finish(coordinator, labelled, quiet, as_json, log)
 
 
 @with_settings(ServerSettings, names={"server_model": ("--server-model", "--model")})
@@ -124,6 +128,7 @@ def distill(
     public: PublicSamples = None,
     test: Test = None,
     trust_code: TrustCode = False,
+    log: Logs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -166,7 +171,7 @@ def distill(
         coordinator.open_sums(sums)
     else:
         coordinator.collect(files)
-    finish(coordinator, labelled, quiet, as_json)
+    finish(coordinator, labelled, quiet, as_json, log)
 
 
 def of_sums(given: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from fedol.cli.serve import finish
 from fedol.config import configure_server
-from fedol.errors import InputError, unknown
+from fedol.errors import InputError, brief, unknown
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.flower_inbox import GridInbox
@@ -49,16 +49,16 @@ def federate(grid: Grid, config: Mapping[str, Any]) -> dict[str, Any]:
             raise unknown("run setting", name.replace("_", "-"), [*APART, *SETTINGS])
     for name in ("task", "out"):
         if name not in given:
-            raise InputError(f"The run config lacks '{name}'; see docs/deploy.md.")
+            raise InputError(f"The run config lacks '{name}'; write its folder anew with `fedol deploy new`.")
     folder = TaskFolder.open(Path(given["task"]))
     settings = {name: given[name] for name in SETTINGS if name in given}
     public, test = (Path(given[name]) if name in given else None for name in ("public", "test"))
     quorum, wait = given.get("quorum") or None, seconds(str(given["deadline"])) if "deadline" in given else None
     if quorum is not None and type(quorum) is not int:
-        raise InputError(f"The run setting 'quorum' must be a whole number, but is {quorum!r}.")
+        raise InputError(f"The run setting 'quorum' must be a whole number, but is {brief(quorum)}.")
     force = given.get("force", False)
     if type(force) is not bool:
-        raise InputError(f"The run setting 'force' must be true or false, but is {force!r}.")
+        raise InputError(f"The run setting 'force' must be true or false, but is {brief(force)}.")
     frozen = configure_server(folder.task.id, overrides=settings)
     coordinator = Coordinator(folder, frozen, Path(given["out"]), public, force=force)
     labelled = coordinator.test_set(test) if test else None

@@ -9,7 +9,7 @@ from fedol.data.bundled import load_digits, load_fashion_mnist
 from fedol.data.cifar import load_cifar10, load_cifar100
 from fedol.data.dataset import Dataset, Labelled, Split, fingerprint, split
 from fedol.data.images import Images, Normalisation
-from fedol.data.own import load_folder, load_npz
+from fedol.data.own import from_pair, load_folder, load_npz
 from fedol.data.partitions import PARTITIONS, Partition, Pool, partition, register
 from fedol.data.samples import Preprocessing, Samples
 from fedol.data.schemes import ClassesPerClient, Dirichlet, Iid, Sites
@@ -32,6 +32,7 @@ __all__ = [
     "Sites",
     "Split",
     "fingerprint",
+    "from_pair",
     "load",
     "partition",
     "register",

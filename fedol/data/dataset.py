@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedol.cards import Card
 from fedol.core.arrays import fingerprint as fingerprint
 from fedol.data.samples import Preprocessing, Samples, samples
 from fedol.errors import InputError, measures
@@ -32,8 +33,8 @@ Groups = npt.NDArray[np.int64] | npt.NDArray[np.str_]  # the site of each sample
 MOST_CLASSES = 65_536  # a larger label is a mistake (an id, a pixel), not a class
 
 
-@dataclass(frozen=True, eq=False)
-class Labelled:
+@dataclass(frozen=True, eq=False, repr=False)
+class Labelled(Card):
     """Samples with their labels, ``y`` int64 [N], and their sites if known."""
 
     samples: Samples
@@ -42,6 +43,11 @@ class Labelled:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def facts(self) -> dict[str, Any]:
+        """How many of what."""
+        sites = {} if self.groups is None else {"sites": len(np.unique(self.groups))}
+        return {"kind": self.samples.kind, "samples": len(self), "shape": measures(self.samples.shape), **sites}
 
     @property
     def x(self) -> npt.NDArray[Any]:
@@ -58,14 +64,26 @@ class Labelled:
         return Labelled(self.samples.joined(others.samples), np.concatenate([self.y, others.y]))
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset(Card):
     """Training and test samples of the same kind and shape, and the names of their classes."""
 
     name: str
     train: Labelled
     test: Labelled
     classes: tuple[str, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """How many of what."""
+        held = self.train.facts()
+        return {
+            "name": self.name,
+            "kind": held.pop("kind"),
+            "train": held.pop("samples"),
+            "test": len(self.test),
+            **held,
+            "classes": len(self.classes),
+        }
 
     @property
     def shape(self) -> tuple[int, ...]:

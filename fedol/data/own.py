@@ -156,6 +156,32 @@ def _arrays(path: Path, names: Sequence[str]) -> tuple[list[Any], list[str] | No
         raise InputError(f"{path} cannot be read as .npz arrays ({error}); save it with numpy.savez.") from error
 
 
+def from_pair(x: npt.ArrayLike, y: npt.ArrayLike, name: str = "data") -> Dataset:
+    """Images and their labels, numbers or names, of which a fixed fifth of each class is held out for the test.
+
+    Which fifth depends on their number and order alone (see ``holdout``), so the same arrays are the same dataset.
+    """
+    given, labels = np.asarray(x), np.asarray(y)
+    if given.ndim not in (3, 4):
+        raise InputError(
+            f"X must be images, uint8 [N, H, W] or [N, channels, H, W], but has the shape {list(given.shape)}; tables "
+            "are for fedol.OneShotClassifier."
+        )
+    images = pixels(given, "X")
+    if labels.shape != (len(images),) or labels.dtype.kind not in "biuUO":
+        raise InputError(
+            f"y must be {len(images)} labels, numbers or names, one per image, but is {labels.dtype} "
+            f"{list(labels.shape)}."
+        )
+    names, encoded = np.unique(labels.astype(str) if labels.dtype.kind == "O" else labels, return_inverse=True)
+    test = np.zeros(len(images), dtype=bool)
+    for c in range(len(names)):
+        (places,) = np.nonzero(encoded == c)
+        test[places] = holdout([f"{names[c]}/{place}" for place in range(len(places))])
+    words = [str(each) for each in names]
+    return Dataset.from_arrays(images[~test], encoded[~test], images[test], encoded[test], words, name)
+
+
 UNLABELLED = ("public", "images", "x", "test_x", "train_x")  # the first of these that an archive has counts
 # Bytes that a stranger's array may have in memory: so much in any case, and so many times its file's size. Deflate
 # packs a thousand to one at most; photographs hardly at all, drawings ten to one.

@@ -170,6 +170,6 @@ def in_process(scheme: Scheme, clients: Sequence[int], folder: RunFolder, on_epo
             continue
         k = clients[position]
         client.model.save(folder.client_model(k))
-        folder.log({"stage": "client", "client": k, "seconds": client.seconds})
+        folder.log({"stage": "client", "client": k, "seconds": client.seconds, "losses": client.losses})
         client.send(folder.knowledge(k))
     return failed

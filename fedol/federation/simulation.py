@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +33,6 @@ from fedol.runs.votes import Hearing
 from fedol.training import drive
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """What a run gave: its folder, and the summary that ``summary.json`` holds."""
-
-    out: Path
-    summary: dict[str, Any]
-    already_finished: bool = False  # an earlier start had done it all
-
-    @property
-    def model(self) -> ServerModel:
-        """The trained server model."""
-        return load_model(self.out)
-
-
 class Simulation:
     """The stages of one run. Each leaves its artefacts in the folder and is skipped where they are there."""
 
@@ -69,11 +54,11 @@ class Simulation:
         self.folder = RunFolder.open(out, config, force=force)
         self.folder.describe_data(self.scenario.describe())
 
-    def run(self, observer: Observer = NOBODY) -> RunResult:
-        """All stages; the test set is read in the last one alone."""
+    def run(self, observer: Observer = NOBODY) -> tuple[dict[str, Any], bool]:
+        """All stages, the test set read in the last one alone: the summary, and whether it was there already."""
         done = self.folder.path / "summary.json"
         if done.exists():
-            return RunResult(self.folder.path, read_summary(done), already_finished=True)
+            return read_summary(done), True
         commit()  # of the code that runs, not of what is checked out at the end
         started = time.perf_counter()
         resumed = any(self.folder.knowledge(k).exists() for k in range(self.config.clients))
@@ -86,7 +71,7 @@ class Simulation:
             "provenance": provenance(self.config.seed, self.scenario.device),
         }
         write_json(done, summary)
-        return RunResult(self.folder.path, summary)
+        return summary, False
 
     def train_clients(self, observer: Observer) -> None:
         """Every client without an upload yet trains on its own share and sends what the method wants, once."""

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedol.cards import Card
 from fedol.core.arrays import Array, check_values, exact, probabilities, to_tensor
 from fedol.core.union import bounded, familiarity
 from fedol.errors import InputError, cause
@@ -29,8 +30,8 @@ STEPS = 64  # of a log mass to a nat: a ratio is off by at most 0.8 %
 BLOCK = 1 << 20  # values that are in float64 at a time
 
 
-@dataclass(frozen=True, eq=False)
-class Knowledge:
+@dataclass(frozen=True, eq=False, repr=False)
+class Knowledge(Card):
     """One client's log-probabilities on the public set, float32 [samples, classes], and perhaps their masses.
 
     With the mass m_k(x) of ``fedol.core.union`` they are joint density ratios, r_kc = m_k p_k(c|x). A client may hold
@@ -44,6 +45,11 @@ class Knowledge:
     log_mass: Tensor | None = None  # log m_k, float32 [samples]
     ratios: Ratios | None = None  # how it came to the mass
     held: tuple[int, ...] = ()  # the classes it holds, by position, where it says that it lacks some
+
+    def facts(self) -> dict[str, Any]:
+        """Whose, and on how much."""
+        samples, classes = self.log_probs.shape
+        return {"client": self.client, "samples": samples, "classes": classes, "masses": self.log_mass is not None}
 
     @classmethod
     def from_probabilities(

@@ -88,9 +88,9 @@ class Weights(Predictions):
             job = replace(job, seed=derive(job.seed, "round", lesson.round))
         if self.proximal:
             job = replace(job, recipe=replace(job.recipe, proximal=site.config.mu))
-        spent = seconds((yield job))
+        result = yield job
         trained = ServerModel(model, architecture, device=site.device)
-        return Client(trained, trained.save, spent)
+        return Client(trained, trained.save, seconds(result), result.losses)
 
 
 def combined(site: Site, uploads: Sequence[Path]) -> ServerModel:

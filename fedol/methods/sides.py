@@ -39,6 +39,7 @@ class Client:
     model: ServerModel
     send: Callable[[Path], object]
     seconds: float  # of training
+    losses: tuple[float, ...] = ()  # after each epoch; over its folds their mean
 
 
 @dataclass(frozen=True)
@@ -131,13 +132,14 @@ class Predictions:
                 seed=derive(job.seed, "feedback"),
             )
             spent += seconds((yield homework))
-        spent += seconds((yield job))
+        result = yield job
+        spent += seconds(result)
         log_probs = predict(job.model, site.public, architecture.prepare, site.device)
         held = architecture.answers
         own = Knowledge.from_logits(log_probs[:, held], site.task, f"client {k}", held)
         send = partial(own.save, codec=site.config.codec)
         trained = ServerModel(job.model, architecture, [{"recipe": job.recipe.as_json()}], site.device)
-        return Client(trained, send, spent)
+        return Client(trained, send, spent, result.losses)
 
     def uploads(self, site: Site, paths: Sequence[Path]) -> Uploads:
         """One opinion per file."""

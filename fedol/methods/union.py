@@ -71,14 +71,17 @@ class Ratios(Predictions):
         architecture = self.architecture(site, k)
         model = architecture.build(derive(site.config.seed, f"client {k}", "init"))
         assert isinstance(model, OpenSet)
-        private, spent = site.job(k, architecture, model), 0.0
+        private, spent, losses = site.job(k, architecture, model), 0.0, []
         for job in folds_of(private, model, site.public, len(architecture.classes)):
-            spent += seconds((yield job))
+            result = yield job
+            spent += seconds(result)
+            losses.append(result.losses)
+        mean = tuple(sum(epoch) / len(epoch) for epoch in zip(*losses, strict=True))
         logs = answers(model, site.public, architecture, site.device)
         about = site.task, f"client {k}", len(private.inputs), len(model.nets)
         own = Knowledge.from_log_ratios(logs[:, architecture.answers], *about, architecture.answers)
         trained = ServerModel(model, architecture, [{"recipe": private.recipe.as_json()}], site.device)
-        return Client(trained, partial(own.save, codec=site.config.codec), spent)
+        return Client(trained, partial(own.save, codec=site.config.codec), spent, mean)
 
 
 @method("union", "Union", client=Ratios(), heeds=(), row=17)

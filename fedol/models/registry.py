@@ -20,7 +20,7 @@ from torch import nn
 
 from fedol.code import address, describe, imported
 from fedol.code import fingerprint as code_fingerprint
-from fedol.errors import FedolError, InputError, cause, measures, unknown
+from fedol.errors import FedolError, InputError, brief, cause, measures, unknown
 from fedol.models.nets import bottleneck_resnet, cnn, cnn_large, mlp, wide_resnet22
 from fedol.settings import ClientSettings, RunSettings, ServerSettings, code_of
 from fedol.text import printable
@@ -116,7 +116,7 @@ def find(spec: ModelSpec) -> Callable[..., nn.Module]:
     if callable(spec):
         return spec
     if not isinstance(spec, str):
-        raise InputError(f"A model is a name, 'module:callable' or a callable, not {spec!r}.")
+        raise InputError(f"A model is a name, 'module:callable' or a callable, not {brief(spec)}.")
     if ":" in spec:
         return imported(spec)
     if spec in FIXED:

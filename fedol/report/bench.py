@@ -43,8 +43,9 @@ def _table(sheet: Sheet, columns: list[int], first: bool, last: bool) -> Table:
     table.add_column(plain(sheet.columns[0]), min_width=12)
     for number in columns:
         table.add_column(plain(sheet.columns[number]), justify="right", no_wrap=True)
-    for row in sheet.rows:
-        table.add_row(plain(row[0]), *(row[number] for number in columns))
+    for place, row in enumerate(sheet.rows):
+        words = (plain(row[number], "bold" if (place, number) in sheet.best else "") for number in columns)
+        table.add_row(plain(row[0]), *words)
     return table
 
 

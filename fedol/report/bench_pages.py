@@ -1,4 +1,4 @@
-"""Reports of a benchmark's folder: tables as Markdown, CSV and JSON, the figure of rounds, and what the page shows."""
+"""Reports of a benchmark's folder: tables as Markdown, CSV, LaTeX and JSON, the figure of rounds, and the page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fedol.bench.cost import cost_sheet
 from fedol.bench.sheets import (
     OTHERS,
     Sheet,
+    best_rows,
     has,
     measure,
     one_round,
@@ -28,7 +29,9 @@ from fedol.files import intact, read_json, write_atomically, write_json
 from fedol.progress import watched
 from fedol.report.charts import Plot, drawing, tag, text
 
-OURS = re.compile(r"(one-round|over-fedol|rounds|cost)-\d+\.csv|rounds\.(png|svg)")  # files that a report may have
+OURS = re.compile(
+    r"(one-round|over-fedol|rounds|cost)-\d+\.(csv|tex)|rounds\.(png|svg)"
+)  # files that a report may have
 
 
 def collect(out: Path) -> dict[str, Any]:
@@ -61,6 +64,7 @@ def write(out: Path, numbers: dict[str, Any]) -> None:
     write_json(folder / "report.json", numbers)
     write_atomically(folder / "report.md", "\n".join(sheet.markdown() for sheet in tables).encode())
     files = {f"{sheet.name}.csv": sheet.csv().encode() for sheet in tables}
+    files |= {f"{sheet.name}.tex": sheet.latex().encode() for sheet in tables}
     figures = ("rounds.png", "rounds.svg") if numbers["rounds"] else ()
     for path in folder.iterdir():
         if OURS.fullmatch(path.name) and path.name not in (*files, *figures):
@@ -98,6 +102,7 @@ def bench_view(folder: Path) -> dict[str, Any]:
             "beside": has(table, "paper"),
             "over_fedol": has(table, "over_fedol"),
             "other_clients": other_clients(table),
+            "best": best_rows(table),
         }
         for table in numbers["one_round"]
     ]

@@ -138,6 +138,37 @@ def iterations(series: dict[str, list[float | None]], steps: Sequence[int]) -> M
     return drawing(plot.width, plot.height, f"Over the iterations: {words}.", *parts)
 
 
+MOST_CURVES = 30  # of clients; more would be a carpet
+
+
+def losses(clients: Sequence[Sequence[float]], server: Sequence[Sequence[float]]) -> Markup:
+    """The loss after every epoch, on a logarithmic scale: a line per client, and one per iteration of the server."""
+    shown = [*clients[:MOST_CURVES], *server]
+    plot, longest = Plot(height=270), max(map(len, shown))
+    levels = [math.log10(max(loss, 1e-6)) for curve in shown for loss in curve]
+    low, high = min(levels), max(max(levels), min(levels) + 0.1)
+    ticks = [base * 10.0**power for power in range(-6, 7) for base in (1, 2, 5)]
+    parts = []
+    for tick in ticks:
+        if low <= math.log10(tick) <= high:
+            y = plot.y((math.log10(tick) - low) / (high - low))
+            parts.append(tag("line", x1=plot.x(0), x2=plot.x(1), y1=y, y2=y, class_="grid"))
+            parts.append(text(plot.x(0) - 6, y + 4, f"{tick:g}", "end"))
+    for epoch in sorted({1, (longest + 1) // 2, longest}):
+        parts.append(text(plot.x((epoch - 1) / max(1, longest - 1)), plot.height - 16, str(epoch), "middle"))
+    parts.append(text(plot.x(0.5), plot.height - 2, "epoch", "middle"))
+    for curves, look in ((clients[:MOST_CURVES], "line client"), (server, "line server")):
+        for curve in curves:
+            heights = [(math.log10(max(loss, 1e-6)) - low) / (high - low) for loss in curve]
+            parts.append(plot.path([(at / max(1, longest - 1), y) for at, y in enumerate(heights)], look))
+    words = [
+        f"{who} end at {min(c[-1] for c in some):.3g} to {max(c[-1] for c in some):.3g}"
+        for who, some in (("clients", clients), ("iterations of the server", server))
+        if some
+    ]
+    return drawing(plot.width, plot.height, f"Losses after each epoch: {'; '.join(words)}.", *parts)
+
+
 def sizes(points: Sequence[dict[str, Any]]) -> Markup:
     """Accuracy against model size (logarithmic): every client a dot, the server a larger one."""
     plot = Plot(height=270)

@@ -1,22 +1,20 @@
-"""Observers beside the terminal's bars: JSON lines for programs, TensorBoard, and a notebook's table.
-
-TensorBoard and IPython are imported where they are asked for, and only here.
-"""
+"""Observers beside the terminal's bars: JSON lines for programs and a notebook's table; and which one to show."""
 
 from __future__ import annotations
 
 import html
 import json
+import sys
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any
 
 from fedol.errors import FedolError
-from fedol.progress import Observer
-from fedol.runs.folder import read_summary
+from fedol.progress import NOBODY, Observer
+from fedol.report.live import LiveProgress
 from fedol.text import clock
 from fedol.training import Epoch
 
@@ -44,47 +42,6 @@ class Events(Observer):
             line = {"event": event, "seconds": round(time.monotonic() - self._began, 3), **values}
             self._stream.write(json.dumps(line) + "\n")
             self._stream.flush()
-
-
-class BoardLog(Observer):
-    """Writes event files. The folder appears with the first event: until then it is the run's to make."""
-
-    def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise FedolError("--tensorboard needs TensorBoard: pip install 'fedol[tensorboard]'.") from None
-        self._make: Callable[[], Any] = partial(SummaryWriter, folder)
-        self._writer: Any = None
-        self._lock = Lock()  # epochs are reported from the threads that train
-
-    def __enter__(self) -> BoardLog:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-    def epoch(self, epoch: Epoch) -> None:
-        """An epoch's loss, a curve per client and server iteration."""
-        self._scalar(f"loss/{epoch.job.name}", epoch.loss, epoch.epoch)
-
-    def finished(self, folder: Path) -> None:
-        """What is known in the end: every iteration's numbers, and each client's accuracy."""
-        summary = read_summary(folder / "summary.json")
-        for record in summary["history"]:
-            known = {**record, **record["diagnostics"]}
-            for name in ("rho", "coverage", "voters", "pseudo_label_accuracy", "test_accuracy", "loss"):
-                if isinstance(known.get(name), int | float):
-                    self._scalar(f"server/{name}", known[name], record["iteration"])
-        for client in summary["clients"]:
-            self._scalar("clients/test_accuracy", client["accuracy"], client["client"])
-
-    def _scalar(self, name: str, value: float, step: int) -> None:
-        with self._lock:
-            if self._writer is None:
-                self._writer = self._make()
-        self._writer.add_scalar(name, value, step)
 
 
 EVERY = 0.2  # seconds between two pictures: each is a message to the browser
@@ -142,3 +99,21 @@ class Notebook(Observer):
             for name, done, total, note in rows
         )
         return f"<table>{''.join(cells)}</table>"
+
+
+def in_notebook() -> bool:
+    """Whether what is shown goes below a notebook's cell."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+
+
+@contextmanager
+def display(wanted: bool) -> Iterator[Observer]:
+    """What shows how far a run is: a table in a notebook, bars on a terminal, elsewhere a line now and then."""
+    if not wanted:
+        yield NOBODY
+    elif in_notebook():
+        yield Notebook()
+    else:
+        with LiveProgress() as bars:
+            yield bars

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedol.bench.comparison import Table
 from fedol.errors import FedolError, MissingExtra
+from fedol.methods import title
 from fedol.report.terminal import count
 from fedol.text import shown
 
@@ -22,7 +25,16 @@ def blank(width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("Plots need matplotlib: pip install 'fedol[plot]'.") from None
-    figure = Figure(figsize=(width, height), layout="constrained")
+
+    class Shown(Figure):
+        """What a notebook shows as a picture, without pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            picture = io.BytesIO()
+            self.savefig(picture, format="png", dpi=110)
+            return picture.getvalue()
+
+    figure = Shown(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
@@ -67,6 +79,52 @@ def partition_heat_map(counts: np.ndarray, classes: tuple[str, ...], title: str,
     save(figure, path)
 
 
+def comparison_figure(table: Table) -> Any:
+    """A panel per partition: a line per method over the grid where it is one of numbers, else a bar per row."""
+    values = [value for row in table.rows for value in row.values.values() if value is not None]
+    curves = len(table.grid) == 1 and len(set(values)) > 1 and all(type(value) in (int, float) for value in values)
+    height = 3.6 if curves else 1.2 + 0.32 * len(table.rows)
+    figure = blank(4.2 * len(table.partitions) + (0 if curves else 1.2), height)
+    panels = figure.subplots(1, len(table.partitions), squeeze=False, sharey=True)[0]
+    for axes, partition in zip(panels, table.partitions, strict=True):
+        (_curves if curves else _bars)(axes, table, partition)
+        axes.set_title(shown(partition, "plot"))
+        axes.grid(alpha=0.3, axis="both" if curves else "x")
+    if curves:
+        panels[0].set_ylabel("accuracy, %")
+        figure.legend(*panels[0].get_legend_handles_labels(), fontsize=8, ncols=4, loc="outside lower center")
+    return figure
+
+
+def _curves(axes: Any, table: Table, partition: str) -> None:
+    """A line per method; a level one where it does not depend on the setting."""
+    (name,) = table.grid
+    for method in dict.fromkeys(row.method for row in table.rows):
+        rows = [row for row in table.rows if row.method == method]
+        found = {point[0]: table.entry(row, partition) for row in rows for point in row.points}
+        at = sorted(((v, e) for v, e in found.items() if e and v is not None), key=lambda pair: pair[0])
+        means = [100 * entry["mean"] for _, entry in at]
+        spreads = [100 * (entry["std"] or 0) for _, entry in at]
+        axes.errorbar(
+            [value for value, _ in at], means, spreads, marker="o", ms=4, capsize=3, label=shown(title(method), "plot")
+        )
+    axes.set_xticks(sorted({point[0] for row in table.rows for point in row.points if point[0] is not None}))
+    axes.set_xlabel(shown(name, "plot"))
+
+
+def _bars(axes: Any, table: Table, partition: str) -> None:
+    """A bar per row, the first at the top, with its spread."""
+    names, best = [], table.best(partition)
+    for place, row in enumerate(table.rows):
+        names.append(shown(", ".join(word for word in row.named if word), "plot"))
+        if entry := table.entry(row, partition):
+            colour = "#1f5fd0" if place in best else "#9db4d8"
+            axes.barh(place, 100 * entry["mean"], xerr=100 * (entry["std"] or 0), color=colour, capsize=3)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlabel("accuracy, %")
+
+
 def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
     """Accuracy over rounds, a panel per partition: ours solid, the paper's dotted, FedOL's one round a level line.
 
@@ -105,3 +163,37 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
     if any(panel["beside"] for panel in panels):
         figure.supxlabel("solid: ours; dotted: the paper's", size=8)
     save(figure, path)
+
+
+def run_figure(summary: dict[str, Any], metrics: list[dict[str, Any]]) -> Any:
+    """A run: everyone's accuracy as bars, beside them the losses, a line per client and iteration of the server."""
+    curves = [line for line in metrics if line.get("losses")]
+    figure = blank(10 if curves else 5, 3.6)
+    panels = 2 if curves else 1
+    names = [f"client {client['client']}" for client in summary["clients"]]
+    values = [client["accuracy"] for client in summary["clients"]]
+    colours = ["tab:gray"] * len(names)
+    for name in ("ensemble", "server"):
+        if summary[name] is not None:
+            names.append(name)
+            values.append(summary[name]["accuracy"])
+            colours.append("tab:blue" if name == "server" else "tab:cyan")
+    axes = figure.add_subplot(1, panels, 1)
+    axes.barh(names, [100 * value for value in values], color=colours)
+    axes.invert_yaxis()
+    config = summary["config"]
+    axes.set(
+        title=shown(f"{config['dataset']}, {config['partition']}", "plot"), xlabel="test accuracy, %", xlim=(0, 100)
+    )
+    if not curves:
+        return figure
+    axes = figure.add_subplot(1, panels, 2)
+    for line in curves:
+        server = line["stage"] == "iteration"
+        style = {"color": "tab:blue", "lw": 1.8} if server else {"color": "tab:gray", "lw": 0.8}
+        axes.plot(range(1, len(line["losses"]) + 1), line["losses"], **style)
+    axes.plot([], [], color="tab:gray", label="clients")
+    axes.plot([], [], color="tab:blue", label="server, an iteration a line")
+    axes.set(title="loss after each epoch", xlabel="epoch", yscale="log")
+    axes.legend(fontsize=8)
+    return figure

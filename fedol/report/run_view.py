@@ -14,7 +14,7 @@ from fedol.files import read_json
 from fedol.methods import title
 from fedol.report import charts
 from fedol.report.headline import figures, headline
-from fedol.report.terminal import count, size
+from fedol.report.terminal import count, percent, size
 from fedol.robust import NONE, hearing_everyone
 from fedol.runs.folder import read_metrics, read_summary
 from fedol.text import shown
@@ -137,10 +137,11 @@ def run_view(folder: Path) -> dict[str, Any]:
         "sizes": None if task else _sizes(summary),
         "iterations": _iterations(summary["history"]),
         "history": summary["history"],
+        "losses": _losses(read_metrics(folder)),
         "evidence": _evidence(folder, evidence, classes),
         "per_class": _per_class(evaluation, classes),
         "confused": _confused(evaluation, classes),
-        "calibration": evaluation["server"]["calibration"] if evaluation else None,
+        "calibration": in_words(evaluation["server"]["calibration"]) if evaluation else None,
         "reliability": charts.reliability(evaluation["server"]["calibration"]) if evaluation else None,
         "strange": evaluation["server"].get("strange") if evaluation else None,
         "attention": attention(summary, evidence),
@@ -187,6 +188,33 @@ def _iterations(history: list[dict[str, Any]]) -> dict[str, Any] | None:
     shown = {name: values for name, values in series.items() if any(value is not None for value in values)}
     steps = [record["iteration"] for record in history]
     return {"chart": charts.iterations(shown, steps), "series": shown, "steps": steps}
+
+
+def _losses(metrics: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The losses of every epoch; None of a run that has not kept them."""
+    clients, server = (
+        [line["losses"] for line in metrics if line["stage"] == stage and line.get("losses")]
+        for stage in ("client", "iteration")
+    )
+    if not clients and not server:
+        return None
+    return {"chart": charts.losses(clients, server), "clients": len(clients), "server": len(server)}
+
+
+TRUE = 0.02  # a mean gap below this is none
+
+
+def in_words(calibration: dict[str, Any]) -> str:
+    """Whether a model is as right as it is sure: on average, and level by level."""
+    bins = [entry for entry in calibration["bins"] if entry["count"]]
+    samples = sum(entry["count"] for entry in bins)
+    sure, right = (sum(entry["count"] * entry[name] for entry in bins) / samples for name in ("confidence", "accuracy"))
+    gap = f"{100 * abs(sure - right):.1f} points"
+    verdict = "as it should be" if abs(sure - right) < TRUE else f"{gap} {'too sure' if sure > right else 'too modest'}"
+    return (
+        f"Over all test samples the server is {percent(sure)} sure and {percent(right)} right: {verdict}. Expected "
+        f"calibration error: level by level, the two are {100 * calibration['ece']:.1f} points apart in the mean."
+    )
 
 
 def _evidence(folder: Path, evidence: dict[str, Any] | None, classes: list[str] | None) -> dict[str, Any] | None:

@@ -147,7 +147,7 @@ Or `fedol predict RUN DATA`, `fedol export RUN --onnx FILE`.
 
 The model can be no better than what its clients know together, and it has their biases.
 {labels} {suspicions}
-What a client's predictions reveal about its data is discussed in the documentation (docs/privacy.md).
+What a client's predictions reveal about its data is discussed in the documentation, on the page "Private data".
 
 ## Versions
 
@@ -262,7 +262,7 @@ def _suspicions(summary: dict[str, Any]) -> str:
     if len(summary["screening"]) < FEWEST:
         return f"Fewer than {FEWEST} clients: too few to tell who lies, so nobody was left out."
     if not out:
-        return "Clients were screened for lies, and none was left out; careful liars get through (docs/robustness.md)."
+        return "Clients were screened for lies, and none was left out; careful liars get through."
     return f"{count(out, 'client')} {'was' if out == 1 else 'were'} left out as suspicious."
 
 

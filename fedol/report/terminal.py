@@ -48,7 +48,7 @@ def count(number: int, what: str) -> str:
 def run_table(summary: dict[str, Any], beside: Sequence[dict[str, Any]] = ()) -> Table:
     """The result of a run: every client, their mean, their ensemble, the servers of other runs, and its own."""
     config, server, local = summary["config"], summary["server"], summary["local"]
-    table = _table(f"{config['dataset']}, {config['partition']}: accuracy on the test set")
+    table = plain_table(f"{config['dataset']}, {config['partition']}: accuracy on the test set")
     table.add_column("", min_width=len("Local (mean)"))  # wraps: the server is called by its method's name
     table.add_column("model", no_wrap=True, overflow="ellipsis")
     for heading in ("parameters", "samples", "classes", "uploads", "accuracy"):
@@ -99,7 +99,7 @@ def history_table(history: list[dict[str, Any]]) -> Table:
         "loss": [f"{record['loss']:.3f}" for record in history],
         "test accuracy *": [_percent(record["diagnostics"]["test_accuracy"]) for record in history],
     }
-    table = _table("The server, iteration by iteration")
+    table = plain_table("The server, iteration by iteration")
     table.add_column("iteration", justify="right")
     shown = {heading: cells for heading, cells in columns.items() if any(cells)}
     for heading in shown:
@@ -110,7 +110,7 @@ def history_table(history: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _table(title: str) -> Table:
+def plain_table(title: str) -> Table:
     """Fits 80 columns: one rule under the headings, none between columns."""
     return Table(
         title=plain(title),
@@ -129,7 +129,7 @@ def _percent(value: float | None) -> str:
 
 def partition_table(counts: np.ndarray, classes: tuple[str, ...]) -> Table:
     """Samples per client, how many classes it holds, and its most frequent ones."""
-    table = _table(f"{counts.sum():,} private samples, {len(counts)} clients, {len(classes)} classes")
+    table = plain_table(f"{counts.sum():,} private samples, {len(counts)} clients, {len(classes)} classes")
     for heading in ("client", "samples", "classes"):
         table.add_column(heading, justify="right")
     table.add_column("most frequent classes (samples)")

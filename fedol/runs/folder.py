@@ -32,13 +32,13 @@ from weakref import WeakValueDictionary
 
 from fedol.code import PYTHON
 from fedol.config import Frozen
-from fedol.errors import FedolError
+from fedol.errors import FedolError, brief
 from fedol.files import TEMPORARY, intact, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
 from fedol.methods import Targets
 from fedol.model import ServerModel, load
 from fedol.models import ModelSpec
 from fedol.runs.locks import Held, Taken, hold
-from fedol.training import Snapshot
+from fedol.training import Fit, Snapshot
 from fedol.training.snapshot import EpochFile
 
 SCHEMA = 1
@@ -70,12 +70,12 @@ class RunFolder:
         ``force`` makes the run in the folder anew, whatever its settings, data and code were.
         """
         run = cls(path, config.server_model, every_epoch)
-        empty, frozen = _empty(path), path / "config.json"
-        if not empty and not frozen.exists():
+        new, frozen = is_empty(path), path / "config.json"
+        if not new and not frozen.exists():
             raise FedolError(f"{path} exists and is not a run; choose another --out.")
         run._lock = _lock(path)
         sweep(path)
-        if not empty:
+        if not new:
             found = run._frozen(config)
             if not force and EMPTIED not in found:
                 run._check(found, config)
@@ -106,7 +106,7 @@ class RunFolder:
 
     def _check(self, found: dict[str, Any], config: Frozen) -> None:
         if changes := config.changes(found["config"]):
-            words = "; ".join(f"{name} was {then!r}, now {now!r}" for name, (then, now) in changes.items())
+            words = "; ".join(f"{name} was {brief(then)}, now {brief(now)}" for name, (then, now) in changes.items())
             raise FedolError(f"{self.path} holds another run ({words}); {ANEW}.")
         if other := config.other_code(found["code"]):
             words, have = " and ".join(other), "has" if len(other) == 1 else "have"
@@ -177,7 +177,7 @@ class RunFolder:
         """Keep the verdict."""
         write_json(self.path / "screening.json", screening)
 
-    def finish(self, server: ServerModel, targets: Targets, seconds: float) -> None:
+    def finish(self, server: ServerModel, targets: Targets, fit: Fit) -> None:
         """Keep a finished iteration; the checkpoint comes last, because it is what marks it finished."""
         record = server.history[-1]
         if targets.votes:
@@ -186,7 +186,7 @@ class RunFolder:
         confidence, classes = targets.soft.max(1)
         taught = {"classes": classes.int(), "confidence": confidence.float()}
         write_tensors(self.targets(record["iteration"]), taught, {})
-        self.log({"stage": "iteration", **record, "seconds": seconds})
+        self.log({"stage": "iteration", **record, "seconds": fit.seconds, "losses": fit.losses})
         server.save(self.checkpoint(record["iteration"]))
         self._epoch(record["iteration"]).forget()
 
@@ -209,7 +209,16 @@ class RunFolder:
         write_atomically(self.path / METRICS, lines.encode())
 
 
-def _empty(path: Path) -> bool:
+def frozen_settings(path: Path) -> dict[str, Any] | None:
+    """The settings that a run in this folder was made with; None where there is no run that this version could read."""
+    try:
+        found = json.loads((path / "config.json").read_bytes())
+        return dict(found["config"]) if found["schema"] == SCHEMA and isinstance(found["hash"], str) else None
+    except (OSError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def is_empty(path: Path) -> bool:
     """Nothing is there yet, or only what a run killed in its first moment has left."""
     try:
         return not path.exists() or all(file.suffix == TEMPORARY or file.name == LOCK for file in path.iterdir())

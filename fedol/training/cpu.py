@@ -15,8 +15,10 @@ from fedol.training.team import train
 
 
 def cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores this process may use: those that the system gives it, or as many as ``OMP_NUM_THREADS`` says."""
+    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # the others are of nested regions
+    return int(wanted) if wanted.isdecimal() and int(wanted) else given
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fedol.cards import Card
 from fedol.code import address
 from fedol.data.samples import Preprocessing, Samples
 from fedol.errors import InputError, unknown
@@ -146,14 +147,18 @@ class Fit:
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class Epoch:
+@dataclass(frozen=True, repr=False)
+class Epoch(Card):
     """One finished epoch, for progress displays and checkpoints."""
 
     job: Job
     epoch: int  # 1-based
     loss: float
     samples: int  # that it went through
+
+    def facts(self) -> dict[str, Any]:
+        """Of what, which one, and how well it went."""
+        return {"job": self.job.name, "epoch": f"{self.epoch}/{self.job.recipe.epochs}", "loss": self.loss}
 
 
 OnEpoch = Callable[[Epoch], None]

@@ -21,16 +21,8 @@ def test_the_report_in_every_medium(smoke):
     found, numbers = report(out)
     assert [sheet.name for sheet in found] == ["one-round-1", "over-fedol-1", "rounds-1", "cost-1"]
     written = {path.name for path in (out / "report").iterdir()}
-    assert written == {
-        "report.md",
-        "report.json",
-        "one-round-1.csv",
-        "over-fedol-1.csv",
-        "rounds-1.csv",
-        "cost-1.csv",
-        "rounds.png",
-        "rounds.svg",
-    }
+    tables = {f"{sheet.name}.{kind}" for sheet in found for kind in ("csv", "tex")}
+    assert written == {"report.md", "report.json", *tables, "rounds.png", "rounds.svg"}
     assert json.loads((out / "report" / "report.json").read_text())["one_round"] == numbers["one_round"]
     text = (out / "report" / "report.md").read_text()
     assert "| FedOL (2 × 1 epoch) |" in text and "Server on true public labels (1 epoch)" in text
@@ -57,7 +49,7 @@ def test_a_report_leaves_no_table_of_the_one_before(smoke, tmp_path):
             (out / result["file"]).unlink()
     report(out)
     left = {path.name for path in (out / "report").iterdir()}
-    assert left == {"report.md", "report.json", "one-round-1.csv", "notes.csv"}
+    assert left == {"report.md", "report.json", "one-round-1.csv", "one-round-1.tex", "notes.csv"}
 
 
 def test_codecs_are_rows_of_their_own_and_named_where_there_are_several(tmp_path):

@@ -170,6 +170,8 @@ def test_a_benchmark_goes_seed_by_seed():
     ]
     assert len(spec.groups()) == 4
     assert Spec.from_json({"kind": "one-round", "seeds": "1,2"}).seeds == (1, 2)
+    assert Spec.from_json({"kind": "one-round", "seeds": "0-4"}).seeds == (0, 1, 2, 3, 4)
+    assert Spec.from_json({"kind": "one-round", "seeds": ["3-4", 9, "0"]}).seeds == (3, 4, 9, 0)
     assert [cell.method for cell in Spec.from_json({"kind": "one-round"}).groups()[0]] == ONE_ROUND
 
 
@@ -260,6 +262,19 @@ def test_an_ablation_is_variants_side_by_side_on_the_same_data():
     assert group[0].clients == group[1].clients != group[2].clients
 
 
+def test_a_grid_is_every_combination_and_clients_share_what_they_can():
+    grid = {"tau": [0.1, 0.5], "clients": [4, 8]}
+    values = {"kind": "one-round", "preset": "quick", "partitions": "iid", "methods": "fedol,feddf", "grid": grid}
+    groups = Spec.from_json(values).groups()
+    assert [{cell.config.clients for cell in group} for group in groups] == [{4}, {8}]
+    for group in groups:
+        assert len({cell.clients for cell in group}) == 1  # trained once for every τ
+        assert len({cell.hash for cell in group}) == 3  # FedDF does not know τ
+    single = Spec.from_json({**values, "grid": {"tau": [0.1]}}).cells()
+    plain = Spec.from_json({**values, "grid": {}, "settings": {"tau": 0.1}}).cells()
+    assert [cell.hash for cell in single] == [cell.hash for cell in plain]
+
+
 def test_equal_compute_gives_one_pass_methods_fedols_epochs():
     spec = Spec.from_json({"kind": "one-round", "equal_compute": True, "partitions": "classes:20"})
     epochs = {c.method: c.config.distillation.recipe.epochs for c in spec.cells()}
@@ -344,6 +359,15 @@ def test_rounds_have_fedol_as_one_round():
         ({"kind": "one-round", "preset": "papr"}, "did you mean 'paper'"),
         ({"kind": "one-round", "setings": {}}, "did you mean 'settings'"),
         ({"kind": "one-round", "rounds": 5}, "'rounds' belongs to a benchmark of the kind 'rounds'"),
+        *(
+            ({"kind": "one-round", "seeds": wrong}, "seeds must be")
+            for wrong in ("4-1", "1-", "-3", "0-2000", "1-2-3", ["a-b"])
+        ),
+        ({"kind": "one-round", "grid": [1]}, "grid must be a JSON object"),
+        ({"kind": "one-round", "grid": {"tau": 1}}, "must be a list of one or more"),
+        ({"kind": "one-round", "grid": {"method": ["fedol"]}}, "has 'methods' beside its settings"),
+        ({"kind": "one-round", "grid": {"taau": [1]}}, "did you mean 'tau'"),
+        ({"kind": "one-round", "methods": "feddf", "grid": {"tau": [1, 2]}}, "None of these methods depends on tau"),
         ({"kind": "one-round", "seeds": 20240101}, "to name this one, write '20240101,'"),
         ({"kind": "one-round", "settings": {"widht": 3}}, "did you mean 'width'"),
         ({"kind": "rounds", "rounds": 1}, "at least 2"),

@@ -11,9 +11,10 @@ from commands import exit_code
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from fedol.bench.spec import Spec
 from fedol.cli import app
 from fedol.data import load
-from fedol.errors import InputError
+from fedol.errors import FedolError, InputError
 
 TINY = ["--preset", "quick", "--clients", "2", "--public", "50", "--epochs", "1", "--width", "4", "--device", "cpu"]
 
@@ -185,6 +186,14 @@ def test_a_folder_that_may_not_be_entered_is_named(monkeypatch, capsys, tmp_path
     [
         (["one-round", "--methods", "feddff"], "did you mean 'feddf"),
         (["one-round", "--partitions", "dirichlet:x"], "must be a number above 0"),
+        (["--methods", "feddff"], "did you mean 'feddf"),
+        (["--set", "tau"], "as in --set tau=0.1,0.5, not 'tau'"),
+        (["--set", "taau=1"], "did you mean 'tau'"),
+        (["--set", "tau=a,b"], "'tau' must be a number, but is 'a'"),
+        (["--set", "dataset=digits,cifar10"], "A benchmark has one 'dataset'"),
+        (["--set", "seed=1,2"], "has 'seeds' beside its settings"),
+        (["--methods", "union", "--set", "tau=1,2"], "None of these methods depends on tau"),
+        (["--seeds", "5-1"], "seeds must be"),
         (["rounds", "--rounds", "1"], "at least 2"),
         (["report", "nowhere"], "no finished cell"),
         (["run", "nowhere.json"], "cannot be read"),
@@ -203,3 +212,37 @@ def test_errors_are_one_sentence(words, sentence, monkeypatch, capsys, tmp_path)
     code = exit_code("bench", *words)
     message = capsys.readouterr().err
     assert code == 2 and sentence in message and "Traceback" not in message
+
+
+def test_a_comparison_needs_no_command_and_takes_values_seeds_and_a_runs_file(tmp_path):
+    file, spec = tmp_path / "run.toml", tmp_path / "spec.json"
+    file.write_text('partition = "classes:5"\nmethod = "fedol"\nseed = 7\ntau = [0.1, 0.5]\nclients = 2\nwidth = 4\n')
+    bench("--config", file, "--set", "client-models=mlp,cnn", "--set", "client_models=mlp", "--spec", spec)
+    written = json.loads(spec.read_text())
+    assert written["preset"] == "quick" and written["settings"] == {"clients": 2, "width": 4}
+    assert (written["partitions"], written["methods"], written["seeds"]) == (["classes:5"], ["fedol"], [7])
+    assert written["grid"] == {"tau": [0.1, 0.5], "client_models": ["mlp,cnn", "mlp"]}
+    wider = ("--methods", "union,fedol", "--partitions", "iid", "--seeds", "2,4-6", "--set", "tau=0.3")
+    bench("--config", file, "--preset", "paper", *wider, "--spec", spec)
+    written = json.loads(spec.read_text())
+    assert (written["preset"], written["grid"]) == ("paper", {"tau": [0.3]})
+    assert Spec.from_json(written).seeds == (2, 4, 5, 6) and Spec.from_json(written).partitions == ("iid",)
+
+
+def test_tables_as_latex(tmp_path):
+    words = (*TINY, "--partitions", "iid", "--methods", "local,feddf", "--out", tmp_path)
+    for said in (bench("one-round", *words, "--latex"), bench("report", tmp_path, "--latex")):
+        assert said == (tmp_path / "report" / "one-round-1.tex").read_text() + "\n"
+        assert said.count(r"\toprule") == 1 and r"Local & " in said
+
+
+@pytest.mark.parametrize("place", ["settings", "grid", "toml"])
+def test_a_file_that_names_code_in_any_place_is_refused(place, tmp_path):
+    (tmp_path / "nets.py").write_text("raise SystemExit('this must not run')\n")
+    name = f"{tmp_path / 'nets.py'}:Net"
+    values = {"kind": "one-round", "preset": "quick", place: {"server_model": [name] if place == "grid" else name}}
+    file = tmp_path / ("run.toml" if place == "toml" else "spec.json")
+    file.write_text(f'server_model = "{name}"\n' if place == "toml" else json.dumps(values))
+    words = ("one-round", "--config", file) if place == "toml" else ("run", file)
+    with pytest.raises(FedolError, match=r"code of whoever made it: .* add --trust-code"):
+        bench(*words, "--dry-run", "--out", tmp_path / "out")

@@ -24,7 +24,7 @@ from packaging.version import Version
 
 import fedol
 from fedol.cli import app
-from fedol.report.observers import BoardLog
+from fedol.report.loggers import Logged
 
 TINY = ["--clients=2", "--partition=iid", "--public=60", "--client-models=mlp", "--server-model=mlp", "--width=4"]
 SHORT = [*TINY, "--epochs=1", "--iterations=1", "--device=cpu"]
@@ -212,7 +212,7 @@ def test_threads_that_train_share_one_tensorboard_file(tmp_path: Path, monkeypat
 
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
     epochs = [SimpleNamespace(job=SimpleNamespace(name=f"client {k}"), epoch=1, loss=1.0) for k in range(8)]
-    with BoardLog(tmp_path) as board, ThreadPoolExecutor(8) as threads:
+    with Logged("tensorboard", tmp_path) as board, ThreadPoolExecutor(8) as threads:
         list(threads.map(board.epoch, epochs))
     (names,) = written
     assert sorted(names) == [f"loss/client {k}" for k in range(8)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fedol.bench.sheets import Sheet
 from fedol.bench.summary import label
 from fedol.errors import FedolError
 from fedol.files import write_json
@@ -74,8 +75,9 @@ def test_a_report_is_the_one_that_its_cells_make(folder: Path, tmp_path: Path) -
     assert (folder / "report" / "report.json").read_bytes() == (tmp_path / "report.json").read_bytes()
     made = sheets(numbers)
     assert (folder / "report" / "report.md").read_text(encoding="utf-8") == "\n".join(s.markdown() for s in made)
-    written = {path.name: path.read_text(encoding="utf-8") for path in (folder / "report").glob("*.csv")}
-    assert written == {f"{sheet.name}.csv": sheet.csv() for sheet in made}
+    for kind, text in (("csv", Sheet.csv), ("tex", Sheet.latex)):
+        written = {path.name: path.read_text(encoding="utf-8") for path in (folder / "report").glob(f"*.{kind}")}
+        assert written == {f"{sheet.name}.{kind}": text(sheet) for sheet in made}
 
 
 def test_no_cell_is_published_twice_or_unpacked() -> None:

@@ -16,8 +16,8 @@ from fedol.data import Dataset, Labelled, load, split
 from fedol.data.dataset import Split
 from fedol.data.samples import samples
 from fedol.errors import FedolError
-from fedol.federation.simulation import RunResult
 from fedol.knowledge import Knowledge
+from fedol.result import RunResult
 from fedol.runs.folder import read_kept
 from fedol.runs.provenance import commit, versions
 

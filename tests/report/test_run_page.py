@@ -179,3 +179,60 @@ def test_what_cannot_be_drawn_is_shown_in_words(
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         browser.execute_script("document.querySelectorAll('.tile')[5].click()")
         assert captions[5].strip() in browser.find_element("css selector", "#detail .caption").text
+
+
+def test_code_is_copied_by_keyboard_too(browser: Any, looked_at: Path) -> None:
+    opened(browser, looked_at / "report.html")
+    browser.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite"]})
+    buttons = browser.find_elements("css selector", "button.copy")
+    assert [button.accessible_name for button in buttons] == ["Copy: Settings as TOML", "Copy: Command"]
+    buttons[0].send_keys("\ue007")  # Enter
+    read = "navigator.clipboard.readText().then(arguments[0], (error) => arguments[0](String(error)))"
+    assert 'dataset = "digits"' in browser.execute_async_script(read)
+    assert buttons[0].text == "Copied"
+
+
+def test_on_a_phone_accuracy_stands_before_what_is_cut_off(browser: Any, looked_at: Path) -> None:
+    opened(browser, looked_at / "report.html", width=390)
+    where = (
+        "const box = document.querySelector('#clients .scroll').getBoundingClientRect();"
+        "const cells = [...document.querySelectorAll('#clients tfoot td')];"
+        "return cells.map(c => c.getBoundingClientRect().right <= box.right)"
+    )
+    accuracy = browser.find_element("css selector", "#clients tfoot td").text
+    assert accuracy.endswith(" %") and browser.execute_script(where)[0] is True
+
+
+def test_the_losses_of_every_epoch_are_drawn(browser: Any, looked_at: Path) -> None:
+    opened(browser, looked_at / "report.html")
+    lines = [json.loads(line) for line in (looked_at / "metrics.jsonl").read_text().splitlines()]
+    drawn = {
+        stage: browser.execute_script(
+            f"return [...document.querySelectorAll('#losses polyline.{look}')].map(l => l.points.numberOfItems)"
+        )
+        for stage, look in (("client", "client"), ("iteration", "server"))
+    }
+    assert drawn == {stage: [len(m["losses"]) for m in lines if m["stage"] == stage] for stage in drawn}
+    assert all(drawn.values()) and set(drawn["client"]) == {6}
+
+
+def test_calibration_is_said_in_words(browser: Any, looked_at: Path) -> None:
+    opened(browser, looked_at / "report.html")
+    evaluation = json.loads((looked_at / "evaluation.json").read_text())["server"]
+    summary = json.loads((looked_at / "summary.json").read_text())
+    said = browser.find_element("id", "classes").text
+    assert f"and {100 * summary['server']['accuracy']:.1f} % right:" in said
+    assert f"the two are {100 * evaluation['calibration']['ece']:.1f} points apart" in said
+
+
+def test_a_run_that_has_kept_no_losses_has_a_page(looked_at: Path, tmp_path: Path) -> None:
+    older = Path(shutil.copytree(looked_at, tmp_path / "older"))
+    lines = [json.loads(line) for line in (older / "metrics.jsonl").read_text().splitlines()]
+    kept = [{name: value for name, value in line.items() if name != "losses"} for line in lines]
+    (older / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept))
+    assert 'id="losses"' not in write_report(older).read_text(encoding="utf-8")
+
+
+def test_the_page_to_pass_on_has_no_clients_losses(served: Path) -> None:
+    assert 'id="losses"' in write_report(served).read_text(encoding="utf-8")
+    assert 'id="losses"' not in write_share(served).read_text(encoding="utf-8")

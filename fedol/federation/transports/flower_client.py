@@ -81,7 +81,7 @@ class Node(ClientSettings, Whose):
             values[name] = value
         for name in ("task", "client"):
             if not values.get(name):
-                raise InputError(f"The node config lacks '{name}'; see docs/deploy.md.")
+                raise InputError(f"The node config lacks '{name}'; write its folder anew with `fedol deploy new`.")
         node = cls(**values)  # type: ignore[arg-type]
         check_kinds(node, "node setting")
         if not node.knowledge and not node.model:

@@ -3,9 +3,9 @@
     python benchmarks/tables.py
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- /table -->``; NAME is one of ``_paper_tables.py``,
-``_best_tables.py``, ``_pooling_tables.py`` or ``_union_tables.py``. Whole points in a sentence stand between ``<!--
-points: NAME -->`` and ``<!-- /points -->``; NAME is one of ``_points.py``. A test makes sure that filling them again
-changes nothing.
+``_best_tables.py``, ``_pooling_tables.py``, ``_secret_tables.py`` or ``_union_tables.py``. Whole points in a sentence
+stand between ``<!-- points: NAME -->`` and ``<!-- /points -->``; NAME is one of ``_points.py``. A test makes sure that
+filling them again changes nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import _liars_tables
 import _paper_tables
 import _points
 import _pooling_tables
+import _secret_tables
 import _union_tables
 from _record import ROOT, script
 
@@ -33,6 +34,7 @@ TABLES = {
     **_pooling_tables.TABLES,
     **_union_tables.TABLES,
     **_liars_tables.TABLES,
+    **_secret_tables.TABLES,
 }
 POINTS = _points.POINTS
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -159,7 +159,7 @@ class ServerConfig(Learns, ServerSettings, Frozen):
     """How a ``serve`` or ``distill`` run learns. The defaults are the paper's, except for the defence."""
 
     # Not clients/*.fedol: what clients have sent, perhaps only once, is not this server's to make again.
-    written = ("task.json", "roster.json", "nodes.json", "screening.json", "MODEL_CARD.md")
+    written = ("task.json", "roster.json", "nodes.json", "screening.json", "MODEL_CARD.md", "sums/*.part")
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)

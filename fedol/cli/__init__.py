@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from fedol.cli import client
+from fedol.cli import client, helper
 from fedol.cli.bench import bench
 from fedol.cli.client import attack, audit, inspect
 from fedol.cli.doctor import doctor
@@ -37,6 +37,7 @@ for command in (run, report, partition, inspect, serve, distill, predict, export
 for group, commands in {
     "task": tasks,
     "client": client.app,
+    "helper": helper.app,
     "keys": keys,
     "deploy": deploy,
     "bench": bench,

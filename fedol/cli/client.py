@@ -115,10 +115,12 @@ def predict(
     """
     from fedol.federation.predictors import predict_knowledge
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.files import write_atomically
     from fedol.knowledge.header import check_sender
     from fedol.privacy.release import parsed, released
     from fedol.report.live import LiveProgress
     from fedol.report.terminal import mass_remarks, size
+    from fedol.secret.sealed import file_for
     from fedol.text import say
 
     folder = TaskFolder.open(task)
@@ -131,13 +133,17 @@ def predict(
     masses = knowledge.ratios
     if release:
         knowledge = released(knowledge, release)
-    written = knowledge.save(out, packed, key)
+    data = file_for(folder.task, knowledge, packed, key)
+    write_atomically(out, data)
     sent = asdict(knowledge.ratios) | {"over_expected": knowledge.mean_mass} if knowledge.ratios else None
     if as_json:
-        print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": written, "ratios": sent}))
+        print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": len(data), "ratios": sent}))
         return
     if quiet:
         return
+    if folder.task.secret:
+        terms = folder.task.secret
+        say(f"Sealed to {' and '.join(terms.helpers)}: only sums of {terms.least} clients and more can be opened.")
     if sent:
         of = f", from {sent['private']:,} samples of yours" if sent["private"] else ""
         say(f"With masses: how much each public sample looks like your data ({sent['folds']} folds{of}).")
@@ -147,7 +153,7 @@ def predict(
         say("Without masses: --release says less, and they would say more. The server hears predictions.")
     if knowledge.privacy or release:
         say(f"Privacy: {knowledge.privacy or 'no formal guarantee.'}")
-    say(f"{out}: {size(written)} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")
+    say(f"{out}: {size(len(data))} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")
 
 
 def inspect(
@@ -161,13 +167,15 @@ def inspect(
     """
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.inspection import inspect as look
-    from fedol.report.terminal import inspection_view
+    from fedol.report.terminal import inspection_view, sealed_view
+    from fedol.secret.sealed import is_sealed, look_at
 
-    found = look(file, TaskFolder.open(task).task if task else None)
+    opened, sealed = TaskFolder.open(task).task if task else None, is_sealed(file)
+    found = look_at(file, opened) if sealed else look(file, opened)
     if as_json:
         print(json.dumps(found, indent=1))
     else:
-        Console().print(inspection_view(found))
+        Console().print(sealed_view(found) if sealed else inspection_view(found))
     if found["fits"] and not found["fits"]["fits"]:
         raise typer.Exit(2)
 

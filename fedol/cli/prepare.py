@@ -7,7 +7,7 @@ import secrets
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +15,11 @@ from rich.console import Console
 from fedol.cli.options import Json
 from fedol.errors import InputError
 from fedol.settings import UNLABELLED
+
+if TYPE_CHECKING:
+    from fedol.knowledge import Task
+
+SECRET = "Summing in secret"
 
 tasks = typer.Typer(
     help="The task: what all parties agree on before anyone trains.",
@@ -50,11 +55,43 @@ def new_task(
         list[str] | None,
         typer.Option(help="An admitted client, NAME or NAME=PUBLIC_KEY; may be repeated. Anyone, where none is given."),
     ] = None,
+    helpers: Annotated[
+        str | None,
+        typer.Option(
+            help="A.pub,B.pub: sum in secret, so that nobody sees a single client's answers.", rich_help_panel=SECRET
+        ),
+    ] = None,
+    bits: Annotated[
+        int | None, typer.Option(help="Bits of a value: 16, 24 (the default) or 32.", rich_help_panel=SECRET)
+    ] = None,
+    cap: Annotated[
+        float | None,
+        typer.Option(
+            help="The most mass that a sample may have at one client (64); at least 16 times a client's private "
+            "samples over the public ones.",
+            rich_help_panel=SECRET,
+        ),
+    ] = None,
+    least: Annotated[
+        int | None, typer.Option(help="Clients that a sum must have, at least (3).", rich_help_panel=SECRET)
+    ] = None,
+    dp_epsilon: Annotated[
+        float | None,
+        typer.Option(help="Noise: ε of the sum, for a client's whole part; needs Opacus.", rich_help_panel=SECRET),
+    ] = None,
+    dp_delta: Annotated[float | None, typer.Option(help="Its δ (1e-5).", rich_help_panel=SECRET)] = None,
+    dp_norm: Annotated[
+        float | None,
+        typer.Option(
+            help="What a client's ratios are shortened to: √(public samples) by default.", rich_help_panel=SECRET
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a task: public samples, class names, limits, clients and their keys.
+    """Write a task: public samples, class names, limits, clients and their keys, helpers.
 
-    Example: fedol task new task --public images/ --classes cat,dog --client alice --client bob=PUBLIC_KEY
+    Examples: fedol task new task --public images/ --classes cat,dog --client alice --client bob=PUBLIC_KEY
+              fedol task new task --public images/ --classes cat,dog --helpers A.pub,B.pub --client a=KEY --client b=KEY
     """
     from fedol.data.own import load_samples
     from fedol.federation.taskfolder import TaskFolder
@@ -75,12 +112,43 @@ def new_task(
     accepted = tuple(codec.strip() for codec in codecs.split(",") if codec.strip())
     # Not from a seed: a federation that is repeated must not take what was signed for the last one.
     task = replace(base, codecs=accepted, max_bytes=max_bytes, clients=clients, nonce=secrets.token_hex(8))
+    asked = {"bits": bits, "cap": cap, "least": least}
+    given = {name: value for name, value in asked.items() if value is not None}
+    noise = {"epsilon": dp_epsilon, "delta": dp_delta, "norm": dp_norm}
+    task = summed_in_secret(task, helpers, given, {name: value for name, value in noise.items() if value is not None})
     TaskFolder.create(folder, task, None if only_fingerprint else shared)
     if as_json:
         print(json.dumps({"folder": str(folder), "id": task.id, "name": task.name, "samples": task.samples}))
         return
     say(f"Task {task.name} ({task.id}): {task.samples:,} public samples, {len(task.classes)} classes.")
+    if task.secret:
+        say(f"Answers are summed in secret by {' and '.join(task.secret.helpers)}, of {task.secret.least} and more.")
     say(f"Give everyone a copy of {folder}{'; the public samples travel otherwise' if only_fingerprint else ''}.")
+
+
+def summed_in_secret(task: Task, helpers: str | None, given: dict[str, Any], noise: dict[str, float]) -> Task:
+    """The task with helpers whose public keys are in these files, where there are any."""
+    if helpers is None:
+        if given or noise:
+            raise InputError(
+                "--bits, --cap, --least and --dp-... are about sums in secret; give --helpers A.pub,B.pub, too."
+            )
+        return task
+    from fedol.knowledge.terms import Terms
+    from fedol.secret.encoding import Encoding
+    from fedol.secret.keys import read_public
+    from fedol.secret.noise import calibrated
+
+    paths = [Path(name.strip()) for name in helpers.split(",") if name.strip()]
+    if len({path.stem for path in paths}) < len(paths):
+        raise InputError("Two helpers' files have the same name, which is how the helpers are called; rename one.")
+    task = replace(task, secret=Terms({path.stem: read_public(path) for path in paths}, **given))
+    _ = Encoding.of(task).scale  # that there is room for all clients is said now
+    if "epsilon" in noise:
+        return calibrated(task, noise["epsilon"], noise.get("delta", 1e-5), noise.get("norm", task.samples**0.5))
+    if noise:  # nobody should believe that this is private
+        raise InputError("--dp-delta and --dp-norm alone make nothing private; give --dp-epsilon too.")
+    return task
 
 
 def class_names(given: str) -> list[str]:
@@ -101,15 +169,27 @@ def class_names(given: str) -> list[str]:
 @keys.command("new")
 def new_keys(
     file: Annotated[Path, typer.Argument(help="Where to write the private key. It never leaves this machine.")],
+    helper: Annotated[
+        bool, typer.Option("--helper", help="Keys of a helper that sums in secret; the public ones go into FILE.pub.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make an Ed25519 key and print its public half, which goes to the coordinator.
 
-    Example: fedol keys new alice.key
+    Examples: fedol keys new alice.key
+              fedol keys new A.key --helper
     """
     from fedol.knowledge.signing import new_key
+    from fedol.secret.keys import new_helper_key
     from fedol.text import say
 
+    if helper:
+        public, place = new_helper_key(file)
+        if as_json:
+            print(json.dumps({"private_key": str(file), "public_key": public, "public_file": str(place)}))
+            return
+        say(f"Private keys: {file} (keep them, and the ledger that will lie beside them). For the coordinator: {place}")
+        return
     public = new_key(file)
     if as_json:
         print(json.dumps({"private_key": str(file), "public_key": public}))

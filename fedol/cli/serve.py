@@ -23,6 +23,8 @@ def finish(
     coordinator: Coordinator, test: Labelled | None, quiet: bool, as_json: bool, log: list[str] | None = None
 ) -> dict[str, Any]:
     """Train on what was collected, print the summary and return it."""
+    if coordinator.sealed:
+        return handed_over(coordinator, quiet, as_json)
     from fedol.progress import Several
     from fedol.report.live import LiveProgress
     from fedol.report.loggers import Logged
@@ -44,6 +46,24 @@ def finish(
     console.print(plain(f"Report: {coordinator.out / REPORT}"), soft_wrap=True)
     console.print(plain(f"To pass on, without single clients' answers: {coordinator.out / SHARED}"), soft_wrap=True)
     return summary
+
+
+def handed_over(coordinator: Coordinator, quiet: bool, as_json: bool) -> dict[str, Any]:
+    """What is next where the files are sealed: only both helpers together can sum them."""
+    from fedol.text import say
+
+    terms = coordinator.task.secret
+    assert terms is not None
+    there = {"out": str(coordinator.out), "clients": list(coordinator.roster.clients)}
+    if as_json:
+        print(json.dumps(there))
+    elif not quiet:
+        say(f"{len(there['clients'])} sealed files are in {coordinator.out / 'clients'}; nobody here can read them.")
+        say(
+            f"Give them to {' and '.join(terms.helpers)} (fedol helper sum); then: fedol distill TASK --sums A.part "
+            "B.part"
+        )
+    return there
 
 
 @with_settings(ServerSettings, names={"server_model": ("--server-model", "--model")})
@@ -96,6 +116,12 @@ def distill(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the model of this finished run; then the arguments are new files.")
     ] = None,
+    sums: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            help="Both helpers' sums instead of files, where the task sums in secret.", metavar="A.part B.part"
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; the same one again continues the run.")] = None,
     force: Force = False,
     config: Config = None,
@@ -114,6 +140,7 @@ def distill(
 
     Examples: fedol distill task *.fedol --model resnet56 --out runs/one
               fedol distill --resume runs/one late.fedol
+              fedol distill task --sums A.part B.part --model resnet56 --out runs/one
     """
     resumable(force)
     from fedol.config import configure_server, trusted
@@ -121,20 +148,41 @@ def distill(
     from fedol.federation.resume import continued
     from fedol.federation.taskfolder import TaskFolder
 
+    if sums and (resume is not None or len(paths) > 1):
+        raise InputError("With --sums give the task's folder and nothing else: what both helpers have summed is all.")
     if resume is not None:
         coordinator, files = continued(
             resume, paths, out, trusted(config, settings, trust_code), public, trust_code, force
         )
     else:
         folder, files = TaskFolder.open(paths[0]), paths[1:]
-        if not files:
+        if not files and not sums:
             raise InputError("There are no files to learn from; give them after the task's folder.")
         if out is None:
             raise InputError("Say where the run goes, for instance --out runs/one.")
         if force:
-            check_there(files)  # before anything is removed
+            check_there([*files, *(sums or ())])  # before anything is removed
+        if sums:
+            settings = of_sums(trusted(config, settings, trust_code)) | settings
         frozen = configure_server(folder.task.id, config, settings, trust_code)
         coordinator = Coordinator(folder, frozen, out, public, force=force)
     labelled = coordinator.test_set(test) if test else None
-    coordinator.collect(files)
+    if sums:
+        coordinator.open_sums(sums)
+    else:
+        coordinator.collect(files)
     finish(coordinator, labelled, quiet, as_json, log)
+
+
+def of_sums(given: dict[str, Any]) -> dict[str, Any]:
+    """How a server learns from sums: there is one method for it, and nobody to defend it against."""
+    from fedol.robust import NONE
+
+    only = {"method": "union", "defence": NONE}
+    if given.get("method", "union") != "union":
+        raise InputError(
+            f"Sums are what the method union learns from; '{given['method']}' needs single clients' files."
+        )
+    if given.get("defence", NONE) != NONE:
+        raise InputError("Nobody sees a single client's answers, so nobody can judge them; leave --defence out.")
+    return only

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -90,6 +91,16 @@ class Union:
         if self._total is None:
             raise InputError("There is nothing to add up; at least one client's ratios are needed.")
         return self._total
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What is known of clients that were summed before anybody looked (``fedol.secret``)."""
+
+    ratios: Tensor  # Σ_k r_kc, float64 [N, C]
+    mixture: Tensor  # Σ_k e^(−H_k) p_k, the λ mixture's sum, [M, C] at some of the samples; none: [0, C]
+    share: float  # n / n_u; 0 where it is not said
+    step: float = 0.0  # what the ratios were rounded to
 
 
 def bounded(log_mass: Tensor) -> Tensor:

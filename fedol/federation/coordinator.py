@@ -5,6 +5,7 @@ Every step leaves its artefact in the run folder (see ``fedol.runs.folder``), he
     task.json       which task, and where its folder is
     roster.json     who is in, who was refused and why
     clients/*.fedol copies of the accepted files
+    sums/*.part     or of the helpers' sums, where clients were summed in secret
     screening.json  which of them the server listens to, and why not to the others (with the defence "trust")
     MODEL_CARD.md   what the model is, for whoever gets it
     report.html     how it came about, to look at: the coordinator's, with every client's answers
@@ -15,15 +16,16 @@ Every step leaves its artefact in the run folder (see ``fedol.runs.folder``), he
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedol.config import ServerConfig
 from fedol.data import Labelled
-from fedol.distillation import Learnt, learn
+from fedol.distillation import Learnt, learn, serve
 from fedol.errors import FedolError, InputError
-from fedol.federation.roster import Roster
+from fedol.federation.roster import Arrival, Roster
 from fedol.federation.summary import federation_summary, test_set
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports import Transport
@@ -32,13 +34,17 @@ from fedol.knowledge import signing
 from fedol.knowledge.container import read_bounded
 from fedol.knowledge.upload import knowledge_files
 from fedol.methods import knowing
-from fedol.model import Architecture, load
+from fedol.methods.union import summed
+from fedol.model import Architecture, ServerModel, load
 from fedol.progress import NOBODY, Observer
 from fedol.robust import left_out
 from fedol.runs.evaluation import account_for_labels, account_for_tests, diagnosed
 from fedol.runs.folder import CARD, REPORT, SHARED, RunFolder, read_summary
 from fedol.runs.provenance import provenance
 from fedol.runs.votes import Hearing
+from fedol.secret.noise import guarantee
+from fedol.secret.opening import Opened, opened, read
+from fedol.secret.sealed import CODEC
 from fedol.text import Deadline, steady
 from fedol.training import drive, resolve_device
 
@@ -46,6 +52,7 @@ POLL = 0.5  # seconds between two looks at the inbox
 LAST_LOOK = 10.0  # seconds that a look may go on after quorum or deadline: a flood of files must not delay the start
 NAMED = 5  # refused files that an error names
 PAGES = (REPORT, SHARED, CARD)  # which say whether the model was scored
+SUMS = "sums"  # why a roster is closed that was read from two sums
 OnRoster = Callable[[Roster, dict[str, str]], None]
 
 
@@ -81,6 +88,7 @@ class Coordinator:
         self.folder = RunFolder.open(out, config, every_epoch=True, force=force)
         write_json(out / "task.json", {"id": self.task.id, "folder": str(folder.path.resolve())})
         self._roster_file = out / "roster.json"
+        self._opened: Opened | None = None
         self.roster = Roster.read(self._roster_file, time.time()).go_on()
         self.roster.write(self._roster_file)
 
@@ -93,8 +101,38 @@ class Coordinator:
         """Labelled samples for ``run``; whatever is wrong with them is said now, not after the training."""
         return test_set(path, self.task, self.public)
 
+    @property
+    def sealed(self) -> bool:
+        """Whether all that is here are files that only the task's helpers together can sum."""
+        return self.task.secret is not None and self._opened is None
+
+    def open_sums(self, parts: Sequence[Path]) -> Roster:
+        """Take both helpers' sums instead of clients' files; a run that is made of others is not mixed with them."""
+        if self.task.secret is None:
+            raise InputError("The task names no helpers, so it has no sums; give the clients' files.")
+        shares = [read(path, self.task) for path in parts]
+        self._opened = opened(shares, self.task)
+        copies = [self.out / "sums" / f"{share.helper}.part" for share in shares]
+        pairs = list(zip(copies, parts, strict=True))
+        if self.roster.closed:
+            if not all(copy.exists() and copy.read_bytes() == path.read_bytes() for copy, path in pairs):
+                raise FedolError(f"The run in {self.out} is made of other files than these sums; choose another --out.")
+            return self.roster
+        for copy, path in pairs:
+            write_atomically(copy, path.read_bytes(), private=True)
+        said = [(client.name, client.bytes, client.digest) for client in self._opened.clients]
+        clients = {name: Arrival(f"{name}.fedol", size, CODEC, digest) for name, size, digest in said}
+        self.roster = replace(self.roster, clients=clients).close(SUMS)
+        self.roster.write(self._roster_file)
+        return self.roster
+
     def collect(self, files: list[Path]) -> Roster:
         """Take these files and no others; a run that is made of other files is not mixed with them."""
+        if self.task.secret:
+            raise InputError(
+                "The task's files are sealed, and only sums of them can be learnt from: fedol helper sum, once by each "
+                "helper, then fedol distill TASK --sums A.part B.part."
+            )
         if not self.roster.closed:
             check_there(files)
             for path in files:
@@ -185,11 +223,16 @@ class Coordinator:
             server = learnt.server
             if test is not None:
                 account_for_tests(self.folder, {"server": server}, test)
-            account_for_labels(self.folder, hearing, server, self.public, left_out=left_out(learnt.screening))
+            if hearing:
+                account_for_labels(self.folder, hearing, server, self.public, left_out=left_out(learnt.screening))
             summary = federation_summary(self.task, self.config, self.roster, server, self.public, self._start, test)
             if test is not None:
                 summary["history"] = diagnosed(self.folder, server.history, self.device, test)
             summary["screening"] = learnt.screening
+            if self.task.secret:
+                promise = guarantee(self.task)
+                words = str(promise) if promise else ""
+                summary["secret"] = {"helpers": list(self.task.secret.helpers), "privacy": words}
             took = round(time.perf_counter() - started, 2)  # of this start: a resumed run had some before
             summary["seconds"] = before["seconds"] if before else took
             summary["provenance"] = provenance(self.config.seed, self.device)
@@ -204,12 +247,26 @@ class Coordinator:
         """Where the copies of the accepted files are."""
         return self.out / "clients"
 
-    def _train(self, observer: Observer) -> tuple[Learnt, Hearing]:
-        """The method on the accepted files, client by client."""
+    def _train(self, observer: Observer) -> tuple[Learnt, Hearing | None]:
+        """The method on the accepted files, client by client, or on sums, where there is nobody to hear."""
         method = knowing(self.settings.method)
         missing = method.trainings(self.settings.iterations) - self.folder.finished()
         observer.stage("server", missing * self.settings.recipe.epochs)
         start = load(self._start, self.config.server_model).module if self._start else None
+        if self._opened:
+            taught = serve(
+                summed(self._opened.sums),
+                self.public,
+                self.architecture,
+                self.settings.recipe,
+                self.config.seed,
+                self.device,
+                self.folder,
+                start=start,
+            )
+            ((_, server),) = drive([taught], self.device, observer.epoch)
+            self._keep(server)
+            return Learnt(server), None
         files = [self._clients / f"{name}.fedol" for name in self.roster.clients]
         hearing = Hearing(len(self.public), len(files), self.config.seed, self.settings.defence)
         process = learn(
@@ -225,6 +282,10 @@ class Coordinator:
             note=hearing.note,
         )
         ((_, learnt),) = drive([process], self.device, observer.epoch)
-        last = self.folder.checkpoint(len(learnt.server.history))
-        write_atomically(self.out / "model.safetensors", last.read_bytes())
+        self._keep(learnt.server)
         return learnt, hearing
+
+    def _keep(self, server: ServerModel) -> None:
+        """The last iteration's model is the run's."""
+        last = self.folder.checkpoint(len(server.history))
+        write_atomically(self.out / "model.safetensors", last.read_bytes())

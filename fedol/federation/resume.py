@@ -31,6 +31,11 @@ def continued(
     model = run / "model.safetensors"
     if not model.exists() or not (run / "roster.json").exists():
         raise FedolError(f"{run} is not a finished server run; --resume needs the folder of a serve or distill run.")
+    if (run / "sums").exists():
+        raise InputError(
+            f"{run} learnt from a sum, and nobody has its clients' files; sum old and new clients together, and begin "
+            "anew."
+        )
     if not new:
         raise InputError("There are no new files to learn from; give them after the run.")
     try:

@@ -16,6 +16,7 @@ from fedol.files import intact, read_json, write_atomically, write_json
 from fedol.knowledge import Knowledge
 from fedol.knowledge.container import Incomplete, read_bounded
 from fedol.knowledge.task import Task
+from fedol.secret.sealed import Sealed
 from fedol.text import MOST, is_text, printable
 
 MOST_REFUSED = 200  # files that are named with their reason: a flood of junk must not fill the disk or the page
@@ -73,7 +74,7 @@ class Roster:
         if any(arrival.file == file for arrival in self.clients.values()):
             return self.refuse(file, "it was replaced after it had been accepted; the first one counts")
         try:
-            _, header = Knowledge.decode(data, task)
+            header = Sealed.decode(data, task).head if task.secret else Knowledge.decode(data, task)[1]
             if sender and header.client != sender:
                 raise InputError(
                     f"the node is registered as '{sender}', but its file is in the name of '{header.client}'"

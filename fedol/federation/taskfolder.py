@@ -14,6 +14,7 @@ from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_json, write_json
 from fedol.knowledge.task import Task
+from fedol.knowledge.terms import Terms
 
 SCHEMA = 2
 UNSIGNED = 1  # the schema before: its id covered neither keys nor a nonce, so it is read only where nothing is signed
@@ -95,6 +96,7 @@ def read_task(values: Any, where: Path) -> Task:
             max_bytes=int(values["max_bytes"]),
             clients=dict(values["clients"]),
             nonce=str(values.get("nonce", "")),
+            secret=Terms.from_json(values.get("secret")),
         )
         if task.id != values["id"]:
             raise InputError("its id does not fit its content")
@@ -111,4 +113,5 @@ def _plain(task: Task) -> dict[str, Any]:
         "max_bytes": task.max_bytes,
         "clients": dict(task.clients),
         "nonce": task.nonce,
+        **({"secret": task.secret.as_json()} if task.secret else {}),
     }

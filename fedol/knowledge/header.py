@@ -159,8 +159,12 @@ def admit(header: Header, body: bytes, task: Task | None, most: int | None = Non
     Where there is no task, ``most`` values are unpacked, or as many as its size makes likely.
     """
     if task is not None:
+        if task.secret:
+            raise InputError(
+                "it is not sealed, but the task's answers are summed in secret; make it again for the task"
+            )
         _same_task(header, task)
-        _welcome(header.client, header.codec, bool(header.signature), task)
+        check_welcome(header.client, header.codec, bool(header.signature), task)
         key = task.clients.get(header.client)
         if key is not None and not signing.verify(key, header.signature, header.message(body)):
             raise InputError(f"its signature is not by the key that the task lists for '{header.client}'")
@@ -186,12 +190,13 @@ def _same_task(header: Header, task: Task) -> None:
         raise InputError(f"it answers another task ({header.task.id or 'none'}, not {ref.id}); make it again for this")
 
 
-def _welcome(client: str, codec: str, signed: bool, task: Task) -> None:
+def check_welcome(client: str, codec: str | None, signed: bool, task: Task) -> None:
+    """An error where the task does not take this client's file, signed or not, packed by this codec, if by one."""
     if task.clients and client not in task.clients:
         raise InputError(f"the task does not list the client '{client}'; use the name that it lists")
     if task.clients.get(client) is not None and not signed:
         raise InputError(f"it is not signed, but the task has a key for '{client}'; sign it with that key")
-    if task.codecs and codec not in task.codecs:
+    if codec is not None and task.codecs and codec not in task.codecs:
         raise InputError(f"it uses the codec {codec[:40]}, but the task accepts {', '.join(task.codecs)}")
 
 
@@ -201,7 +206,7 @@ def check_sender(client: str, codec: str, key: Path | None, task: Task) -> None:
     codecs.find(codec)
     own = None if key is None else signing.public_key(key)
     try:
-        _welcome(client, codec, key is not None, task)
+        check_welcome(client, codec, key is not None, task)
     except InputError as error:
         raise InputError(f"The server would not take your file: {error}.") from None
     listed = task.clients.get(client)

@@ -29,21 +29,30 @@ def _ed25519() -> Any:
 
 def new_key(path: Path) -> str:
     """Write a new private key, readable by its owner alone, and return the public key."""
-    # From the system's randomness: a key that a seed could give back would be no key.
-    key = _ed25519().Ed25519PrivateKey.generate()
+    write_key(path, private_key(None).private_bytes_raw().hex() + "\n")
+    return public_key(path)
+
+
+def write_key(path: Path, text: str) -> None:
+    """Write a private key where there is no file yet, readable by its owner alone."""
     try:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(key.private_bytes_raw().hex() + "\n")
+            file.write(text)
     except FileExistsError:
         raise InputError(f"{path} exists already; a key is never overwritten, so choose another file.") from None
     except OSError as error:
         raise InputError(f"The key {path} cannot be written ({error.strerror}); choose another place.") from None
-    return public_key(path)
+
+
+def private_key(raw: bytes | None) -> Any:
+    """The private key of these 32 bytes; a new one from the system's randomness, since a seed must not give it back."""
+    keys = _ed25519().Ed25519PrivateKey
+    return keys.generate() if raw is None else keys.from_private_bytes(raw)
 
 
 def _private(path: Path) -> Any:
     try:
-        return _ed25519().Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text().strip()))
+        return private_key(bytes.fromhex(path.read_text().strip()))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is not a private key ({error}); make one with: fedol keys new FILE.") from None
 

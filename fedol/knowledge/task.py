@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from fedol.core.arrays import Array
 from fedol.data.samples import Samples, samples
 from fedol.errors import InputError
 from fedol.knowledge import codecs, signing
+from fedol.knowledge.terms import Terms
 from fedol.text import check_name, is_text, printable
 
 OVERHEAD = 32_768  # what a file may be larger than its float32 predictions: header, signature, an unlucky compression
@@ -32,8 +34,9 @@ NO_TASK = TaskRef("", "", "")
 class Task:
     """A federation's common ground.
 
-    Its id changes with its name, any sample or class name, their order, the clients' keys and the nonce. A signature
-    covers the id, so a file that was signed for one federation is of no use in another, whatever the two share.
+    Its id changes with its name, any sample or class name, their order, the clients' keys, the nonce and how answers
+    are summed in secret. A signature covers the id, so a file that was signed for one federation is of no use in
+    another, whatever the two share.
     """
 
     classes: tuple[str, ...]
@@ -44,6 +47,7 @@ class Task:
     max_bytes: int = 0  # of one knowledge file; 0: what float32 needs
     clients: Mapping[str, str | None] = field(default_factory=dict)  # the admitted ones, with their keys; empty: anyone
     nonce: str = ""  # drawn anew for each federation between organisations; a simulation has none, so that it repeats
+    secret: Terms | None = None  # how answers are summed in secret; without it a client's file is open to the server
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
@@ -67,6 +71,11 @@ class Task:
             check_name(client)
         if len({client.casefold() for client in self.clients}) < len(self.clients):  # file names on some systems
             raise InputError("Two clients of a task have the same name but for capital letters; name them apart.")
+        if self.secret and (len(self.clients) < self.secret.least or None in self.clients.values()):
+            raise InputError(
+                f"A task with helpers must list at least {self.secret.least} clients, each with its key: "
+                "--client NAME=PUBLIC_KEY."
+            )
 
     @classmethod
     def of(cls, public: Samples | Array, classes: Sequence[str], name: str = "") -> Task:
@@ -74,11 +83,12 @@ class Task:
         shared = samples(public, "public samples")
         return cls(tuple(classes), len(shared), shared.fingerprint, name)
 
-    @property
+    @cached_property  # a helper asks for it with every client's file, and it covers every client's key
     def id(self) -> str:
         """A short name for the agreement itself."""
         keys = sorted((client, key) for client, key in self.clients.items() if key is not None)
-        fresh = [self.nonce, keys] if self.nonce or keys else []
+        fresh: list[object] = [self.nonce, keys] if self.nonce or keys else []
+        fresh += [self.secret.as_json()] if self.secret else []
         return _hash([self.name, self.classes, self.samples, self.fingerprint, *fresh])
 
     @property
@@ -89,7 +99,8 @@ class Task:
     @property
     def limit(self) -> int:
         """The most bytes a knowledge file may have."""
-        return self.max_bytes or 4 * self.samples * (len(self.classes) + 1) + OVERHEAD
+        values = self.samples * (len(self.classes) + 1)
+        return self.max_bytes or (8 if self.secret else 4) * values + OVERHEAD
 
     @property
     def codec(self) -> str:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fedol.core.pooling import TINY, Pool, balanced, tempered
-from fedol.core.union import Union, doubted, excess, familiarity, guessed_mass
+from fedol.core.union import Sums, Union, doubted, excess, familiarity, guessed_mass
 from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
@@ -121,6 +121,27 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
     # A client that sends no mass does not say what it does not know.
     strange = int((familiar < STRANGE).sum()) if clients == len(shares) else None
     return once(softened(sums.posterior(), pool.nats), strange, familiarity=middle, ratios=heard)
+
+
+def summed(sums: Sums) -> Teacher:
+    """The same from sums alone, of clients of whom nobody has seen a single one.
+
+    What was rounded to zero is not impossible: all classes of a sample together have a step's worth of it. Where the
+    public set is of another domain, masses cannot be doubted one by one, nor can a prior be estimated from single
+    answers: the sum is balanced to a uniform prior.
+    """
+    total, least = Union(), Union()
+    total.add(sums.ratios.log())
+    least.add(sums.ratios.clamp_min(sums.step / sums.ratios.shape[1]).log())
+    share = sums.share or total.log_mass().exp().mean().item()
+    familiar = familiarity(total.log_mass(), share)
+    middle, soft = familiar.median().item(), least.posterior()
+    if len(sums.mixture):
+        soft = softened(soft, shannon(sums.mixture / sums.mixture.sum(1, keepdim=True).clamp_min(TINY)).mean().item())
+    if middle < STRANGE:
+        even = torch.full_like(soft[0], 1 / soft.shape[1])
+        return once(torch.softmax(balanced(soft.clamp_min(TINY).log(), even), 1), familiarity=middle, ratios=1.0)
+    return once(soft, int((familiar < STRANGE).sum()), familiarity=middle, ratios=1.0)
 
 
 def largest(knowledge: Iterable[Knowledge], times: float) -> float:

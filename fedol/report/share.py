@@ -15,7 +15,7 @@ from fedol.errors import FedolError
 from fedol.methods import find
 from fedol.report.headline import shared_headline
 from fedol.report.run_view import recipe, run_view
-from fedol.report.terminal import count, percent, size
+from fedol.report.terminal import count, in_secret, percent, size
 from fedol.robust import left_out
 from fedol.robust.trust import FEWEST
 from fedol.text import shown
@@ -196,6 +196,7 @@ def _clients(summary: dict[str, Any]) -> str:
     words = [f"{count(len(clients), 'client')} sent one file each{f', {each} on average' if crowd(summary) else ''}."]
     words += [f"{count(refused, 'other file')} {'was' if refused == 1 else 'were'} refused."] if refused else []
     words += [] if crowd(summary) else [f"Fewer than {CROWD} were heard: an average would be somebody's own number."]
+    words += [_safe(line) for line in in_secret(summary)]
     promised = [f"- {entry['client']}: {_safe(entry['privacy'])}" for entry in promises(clients)]
     if not promised:
         return " ".join([*words, "None promises differential privacy."])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,7 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         lines.append(
             f"Accuracy on {summary['test']['samples']:,} test samples: {percent(summary['test']['accuracy'])}."
         )
+    lines += in_secret(summary)
     lines += _fallback(summary["history"][-1])
     if "changed" in summary:
         changed = summary["changed"]
@@ -183,6 +185,16 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         if before:
             lines.append(f"Accuracy before: {percent(before['accuracy'])}, now: {percent(after['accuracy'])}.")
     return lines
+
+
+def in_secret(summary: dict[str, Any]) -> list[str]:
+    """That clients were summed before anybody looked, and what that promises."""
+    if "secret" not in summary:
+        return []
+    helpers = " and ".join(summary["secret"]["helpers"])
+    told = f"Clients were summed in secret by {helpers}: nobody saw a single one's answers, and none was screened."
+    promise = summary["secret"]["privacy"]
+    return [told, f"Differential privacy of the sum: {promise}" if promise else "The sum itself is exact: no noise."]
 
 
 def _fallback(last: dict[str, Any]) -> list[str]:
@@ -213,19 +225,37 @@ BAR = 40
 
 def inspection_view(found: dict[str, Any]) -> Group:
     """Facts, the entropy histogram, and the predicted class mix with what it means."""
-    facts = Table(show_header=False, box=None)
-    facts.add_row("client", plain(found["client"]))
-    smaller = found["float32_bytes"] / found["bytes"]
-    facts.add_row("size", plain(f"{size(found['bytes'])} ({found['codec']}; {smaller:.1f} times smaller than float32)"))
+    smaller, masses = found["float32_bytes"] / found["bytes"], found["ratios"]
+    told = {}
     if rate := found["rate"]:
         bits = 8 * found["bytes"] / found["samples"]
-        lost = f"{rate['loss']:.4f} nats a sample for {bits:,.0f} bits, says its sender ({rate['packed']})"
-        facts.add_row("lost", plain(lost))
-    facts.add_row("predictions", f"{found['samples']:,} samples, {found['classes']} classes")
+        told["lost"] = f"{rate['loss']:.4f} nats a sample for {bits:,.0f} bits, says its sender ({rate['packed']})"
+    told["predictions"] = f"{found['samples']:,} samples, {found['classes']} classes"
     if held := found["held"]:
-        facts.add_row("its classes", plain(f"{len(held)}, and it says which: {printable(', '.join(held), MOST)}"))
-    masses = found["ratios"]
-    facts.add_row("masses", f"yes, from {count(masses['folds'], 'fold')}" if masses else "no")
+        told["its classes"] = f"{len(held)}, and it says which: {printable(', '.join(held), MOST)}"
+    told["masses"] = f"yes, from {count(masses['folds'], 'fold')}" if masses else "no"
+    facts = _facts(found, f" ({found['codec']}; {smaller:.1f} times smaller than float32)", told)
+    parts: list[RenderableType] = [facts, "", _entropy(found["entropy"]), ""]
+    if found["ratios"]:
+        parts += [_masses(found["ratios"], found["samples"])]
+        parts += [*map(plain, mass_remarks(found["ratios"]["over_expected"])), ""]
+    return Group(*parts, _classes(found["class_mix"]))
+
+
+def sealed_view(found: dict[str, Any]) -> Group:
+    """All that anybody but both helpers together can see of a sealed file."""
+    return Group(
+        _facts(found), "", plain("Sealed: its predictions and masses show to nobody, only sums of clients do.")
+    )
+
+
+def _facts(found: dict[str, Any], packing: str = "", told: Mapping[str, str] = MappingProxyType({})) -> Table:
+    """What a file says of itself, and of what it holds where that shows."""
+    facts = Table(show_header=False, box=None)
+    facts.add_row("client", plain(found["client"]))
+    facts.add_row("size", plain(f"{size(found['bytes'])}{packing}"))
+    for what, words in told.items():
+        facts.add_row(what, plain(words))
     facts.add_row("task", plain(found["task"] or "none"))
     facts.add_row("signed", "yes" if found["signed"] else "no")
     promise = found["privacy"]
@@ -235,11 +265,7 @@ def inspection_view(found: dict[str, Any]) -> Group:
         facts.add_row("fits", "not checked; give --task")
     else:
         facts.add_row("fits", "[green]yes" if fits["fits"] else plain(f"no: {fits['reason']}", "bold red"))
-    parts: list[RenderableType] = [facts, "", _entropy(found["entropy"]), ""]
-    if found["ratios"]:
-        parts += [_masses(found["ratios"], found["samples"])]
-        parts += [*map(plain, mass_remarks(found["ratios"]["over_expected"])), ""]
-    return Group(*parts, _classes(found["class_mix"]))
+    return facts
 
 
 def _entropy(entropy: dict[str, Any]) -> Table:

@@ -1,4 +1,4 @@
-"""The commands of docs/federation.md, as a reader would give them, in their order."""
+"""The commands of docs/federation.md and docs/secret-sum.md, as a reader would give them, in their order."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ pytest.importorskip("cryptography", reason="the page signs, which needs the pack
 pytest.importorskip("onnxscript", reason="the page exports to ONNX, which needs the package onnxscript")
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "federation.md").read_text(encoding="utf-8")
 
 
-def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
+def told(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    """Run every block of a page; the first words of its commands."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     names: dict[str, object] = {}
     shell = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
@@ -29,9 +28,11 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {call} "$@"\n')
         (tmp_path / "bin" / name).chmod(0o755)
     ran = []
-    for language, block in re.findall(r"```(sh|python)\n(.*?)```", PAGE, re.DOTALL):
+    for language, block in re.findall(
+        r"```(sh|python)\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), re.DOTALL
+    ):
         if language == "python":
-            exec(compile(block, "docs/federation.md", "exec"), names)
+            exec(compile(block, f"docs/{page}", "exec"), names)
             continue
         for line in block.strip().splitlines():
             if line.startswith("fedol ") and not {"$", ">"} & set(
@@ -42,6 +43,12 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
                 done = subprocess.run(["bash", "-ec", line], env=shell, capture_output=True, text=True)
                 assert done.returncode == 0, (line, done.stderr)
             ran.append(line.split()[0:2])
+    return ran
+
+
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = told("federation.md", tmp_path, capsys)
     assert ["fedol", "serve"] in ran and ["fedol", "export"] in ran and len(ran) >= 15
     output = capsys.readouterr().out
     assert "Accuracy on 359 test samples" in output and "new: carol" in output
@@ -53,3 +60,11 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         "signed/task.json",
     ):
         assert (tmp_path / "demo" / file).exists()
+
+
+def test_a_sum_in_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("cryptography.hazmat.primitives.hpke", reason="the page seals, which needs cryptography 47")
+    monkeypatch.chdir(tmp_path)
+    ran = told("secret-sum.md", tmp_path, capsys)
+    assert ran.count(["fedol", "helper"]) == 3 and ["fedol", "distill"] in ran
+    assert "the sum of 4 clients" in capsys.readouterr().out and (tmp_path / "demo/run/model.safetensors").exists()

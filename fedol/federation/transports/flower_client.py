@@ -40,6 +40,7 @@ from fedol.files import private_folder, write_atomically
 from fedol.knowledge import Knowledge
 from fedol.knowledge.container import read_bounded
 from fedol.knowledge.header import check_sender
+from fedol.secret.sealed import Sealed, file_for
 from fedol.settings import ClientSettings, check_kinds
 
 PARTS = ("partition-id", "num-partitions")  # Flower's own
@@ -99,8 +100,12 @@ class Node(ClientSettings, Whose):
         public = folder.samples(Path(self.public).expanduser() if self.public else None)
         if self.knowledge:
             path = Path(self.knowledge).expanduser()
-            Knowledge.load(path, folder.task)
-            return read_bounded(path, folder.task.limit)
+            data = read_bounded(path, folder.task.limit)
+            try:
+                _ = Sealed.decode(data, folder.task) if folder.task.secret else Knowledge.decode(data, folder.task)
+            except InputError as error:
+                raise InputError(f"{path} is refused: {error}.", path) from None
+            return data
         key, codec = Path(self.key).expanduser() if self.key else None, self.codec or folder.task.codec
         check_sender(self.client, codec, key, folder.task)
         kept = Path(self.cache).expanduser() / f"{task_id}-{self.digest()}.fedol"
@@ -109,7 +114,7 @@ class Node(ClientSettings, Whose):
             trained = kept.with_suffix(".safetensors")
             model = self._fit(folder, public, trained) if self.data else expanduser(self.model)
             knowledge = predict_knowledge(model, public, folder.task, self.client, self.trust_code)
-            write_atomically(kept, knowledge.encode(codec, key), private=True)
+            write_atomically(kept, file_for(folder.task, knowledge, codec, key), private=True)
         return kept.read_bytes()
 
     def _fit(self, folder: TaskFolder, public: Samples, out: Path) -> str:

@@ -1,4 +1,4 @@
-"""``fedol/keywords.py``: the settings as typed keyword arguments, written from the records in ``fedol/settings.py``."""
+"""``fedol/settings/keywords.py``: the settings as typed keyword arguments, made from the records beside it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from _record import ROOT
 
 from fedol.settings import RunSettings, Training, Voting
 
-FILE = ROOT / "fedol" / "keywords.py"
+FILE = ROOT / "fedol" / "settings" / "keywords.py"
 HEAD = '''"""Settings as keyword arguments, so that an editor completes them and a type checker knows them.
 
-Made from the records of ``fedol/settings.py`` by ``make tables``; a test checks that this changes nothing.
+Made from the records of ``fedol/settings`` by ``make tables``; a test checks that this changes nothing.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Unpack
 
 import fedol
-from fedol.keywords import GridKeywords
 from fedol.methods import title
+from fedol.settings.keywords import GridKeywords
 
 METHODS = "local,feddf,fedet,fedkt,fedol,union,ensemble"
 

@@ -21,7 +21,6 @@ from fedol.data.partitions import canonical
 from fedol.errors import FedolError, InputError, brief
 from fedol.federation.scenario import Engine, in_process
 from fedol.federation.simulation import Simulation
-from fedol.keywords import GridKeywords, RunKeywords
 from fedol.progress import NOBODY, Observer, Several
 from fedol.report.comparison import Comparison
 from fedol.report.loggers import Logged, Logs
@@ -30,6 +29,7 @@ from fedol.report.pages import Pages
 from fedol.result import RunResult
 from fedol.runs.names import default_folder
 from fedol.settings import RunSettings, spelled_out
+from fedol.settings.keywords import GridKeywords, RunKeywords
 
 Data: TypeAlias = str | Path | Dataset | tuple[npt.ArrayLike, npt.ArrayLike]
 """A name, a path, a ``Dataset``, or images and their labels."""

@@ -20,10 +20,10 @@ from fedol.methods import Distillation
 from fedol.models import address, describe, fingerprint
 from fedol.models.openset import MOST_FOLDS, sensible
 from fedol.models.registry import check_settings, is_code
-from fedol.presets import PRESETS as PRESETS
 from fedol.robust import NONE, Defence
 from fedol.settings import MODEL, ClientSettings, RunSettings, ServerSettings, Settings, Training, Voting, code_of
 from fedol.settings import ModelName as ModelName
+from fedol.settings.presets import PRESETS as PRESETS
 from fedol.training import Recipe
 
 Record = TypeVar("Record")

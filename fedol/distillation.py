@@ -14,7 +14,6 @@ from fedol.core.arrays import Array
 from fedol.core.union import unsure_above
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, unknown
-from fedol.keywords import ServerKeywords
 from fedol.knowledge import Knowledge
 from fedol.knowledge.upload import Uploads
 from fedol.methods import Distillation, Method, Targets, Teacher
@@ -23,6 +22,7 @@ from fedol.models import ModelSpec
 from fedol.robust import NONE, Defence, screen
 from fedol.seeding import derive
 from fedol.settings import Training, Voting, spelled_out
+from fedol.settings.keywords import ServerKeywords
 from fedol.training import Fit, Job, Process, Recipe, Snapshot, drive, resolve_device
 
 Note = Callable[[int, Knowledge], None]

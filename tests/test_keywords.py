@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import fedol
-from fedol import keywords, settings
+from fedol import settings
 from fedol.data.partitions import Partition
-from fedol.settings import ModelName, RunSettings, Training, Voting
+from fedol.settings import ModelName, RunSettings, Training, Voting, keywords
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = {"Partition": Partition, "Callable": Callable, "Sequence": Sequence, "Any": Any, "ModelName": ModelName}

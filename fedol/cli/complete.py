@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 
-from fedol.presets import PRESETS
+from fedol.settings.presets import PRESETS
 
 Completer = Callable[[str], list[str]]
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from fedol.cli import complete
-from fedol.presets import PRESETS
+from fedol.settings.presets import PRESETS
 
 OUTPUT = "Output"
 KINDS = {"int": int, "float": float, "bool": bool}  # by the annotation; everything else is text

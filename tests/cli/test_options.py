@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "serve": (ServerSettings, ()),
     "distill": (ServerSettings, ()),
     "client fit": (ClientSettings, ()),
-    "audit": (ClientSettings, ("width", "device", "folds")),  # the model's file says them
+    "audit": (ClientSettings, ("width", "device", "folds", "own_classes")),  # the model's file says them
     "partition": (Dealing, ()),
     "bench one-round": (RunSettings, TWICE),
     "bench rounds": (RunSettings, TWICE),

@@ -1,6 +1,6 @@
 """Settings as keyword arguments, so that an editor completes them and a type checker knows them.
 
-Made from the records of ``fedol/settings.py`` by ``make tables``; a test checks that this changes nothing.
+Made from the records of ``fedol/settings`` by ``make tables``; a test checks that this changes nothing.
 """
 
 from __future__ import annotations

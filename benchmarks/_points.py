@@ -24,6 +24,9 @@ from _published import (
     shares,
     small,
 )
+from _union_tables import IMAGES
+from _union_tables import cases as cases_of_union
+from _union_tables import of as union_values
 
 from fedol.methods import ENSEMBLE
 
@@ -87,6 +90,13 @@ def fedet_below_fedol() -> list[float]:
     return [-percent(lead(other, fedol))]
 
 
+def skew_costs(method: str) -> list[float]:
+    """Servers under the strongest skews, below the same with iid data: images, scikit-learn's models."""
+    images = [c for c in cases_of_union("alike") if c[0] in IMAGES and c[1] in ("dirichlet:0.05", "classes:2")]
+    pairs = [(union_values(c, "server", method), union_values((c[0], "iid", *c[2:]), "server", method)) for c in images]
+    return [mean(even) - mean(skewed) for skewed, even in pairs]
+
+
 def words(points: list[float]) -> str:
     """From the least to the most, in whole points."""
     return " to ".join(dict.fromkeys(f"{end(points):.0f}" for end in (min, max)))
@@ -101,4 +111,6 @@ POINTS: dict[str, Callable[[], list[float]]] = {
     "server-below-pool": lambda: server_below("pooled"),
     "small-networks-below-plain": small_networks_below_plain,
     "fedet-below-fedol": fedet_below_fedol,
+    "skew-costs-the-union": lambda: [max(skew_costs("union"))],
+    "skew-costs-the-pool": lambda: skew_costs("pool"),
 }

@@ -23,6 +23,7 @@ SKEWS = {
     "sites": "sites",
 }
 METHODS = {"local": "local", "mixture": "λ mixture", "pool": "pool", "union": "**union**", "central": "central"}
+IMAGES = ("digits", "fashion-mnist")
 THIN = ("alike", "1:50 tail", "half of the classes")
 DOUBTS = {
     "mixture": "λ mixture",
@@ -152,8 +153,8 @@ def goals() -> str:
     def words(case: Sequence[str]) -> str:
         return f"{DATA[case[0]]} {SKEWS[case[1]]}, {case[3]}"
 
-    images = [case for case in cases("alike") if case[0] in ("digits", "fashion-mnist")]
-    real = [case for case in cases("alike") if case[0] not in ("digits", "fashion-mnist")]
+    images = [case for case in cases("alike") if case[0] in IMAGES]
+    real = [case for case in cases("alike") if case[0] not in IMAGES]
     aim(
         "images: below the same with iid data",
         2,

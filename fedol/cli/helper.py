@@ -12,7 +12,7 @@ from fedol.cli.options import Json, TaskDir
 from fedol.errors import InputError
 
 app = typer.Typer(
-    help="A helper of a sum in secret: sum the shares of a list of clients. See docs/secret-sum.md.",
+    help="A helper of a sum in secret: sum the shares of a list of clients.",
     epilog="Example: fedol helper sum task --key A.key --inbox inbox --clients list.txt --out A.part",
     no_args_is_help=True,
 )

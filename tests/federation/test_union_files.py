@@ -65,7 +65,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Sites:
         np.savez(sites.data(name), train_x=mine.x[20:], train_y=mine.y[20:], test_x=mine.x[:20], test_y=mine.y[:20])
         out, folds = folder / f"{name}.safetensors", 0 if name == "dave" else 2
         fit(sites, name, out, folds)
-        predict_knowledge(str(out), sites.public, task, name).save(sites.file(name))
+        predict_knowledge(str(out), sites.public, task, name).save(sites.file(name), "q7c60+zstd")
     return sites
 
 

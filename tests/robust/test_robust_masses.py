@@ -172,7 +172,7 @@ def test_as_many_samples_as_it_likes_are_no_help_to_a_liar() -> None:
 def test_hostile_files_with_masses(tmp_path: Path) -> None:
     clients = federation()
     for k, client in enumerate(clients):
-        client.save(tmp_path / f"{k}.fedol")
+        client.save(tmp_path / f"{k}.fedol", "q7c60+zstd")  # which keeps masses to a hundredth
     files = [tmp_path / f"{k}.fedol" for k in range(10)]
     written = attack_files(files[:2], "constant", tmp_path / "lies", files[2:], claim="tenfold")
     for path, client in zip(written, clients, strict=False):

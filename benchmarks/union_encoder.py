@@ -27,6 +27,7 @@ import torch
 import torch.nn.functional as F
 from _record import script, table, write
 from torch import Tensor, nn
+from union import text
 
 import fedol
 from fedol.core.mixture import Mixture
@@ -240,12 +241,6 @@ def main() -> None:
         for quantity in ("teacher", "server")
     ]
     table(["partition", "score", *METHODS], lines)
-
-
-def text(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return ""
-    return f"{row['mean']:.1f}" + (f" ± {row['std']:.1f}" if row["n"] > 1 else "")
 
 
 if __name__ == "__main__":

@@ -22,10 +22,11 @@ from fedol.federation.roster import Arrival, Roster
 from fedol.files import read_json, write_json
 from fedol.knowledge.task import Task
 from fedol.report.charts import heat_map
+from fedol.report.inspection import inspection_view
 from fedol.report.live import Bars, Lines, roster_table
 from fedol.report.pages import render, write_report, write_share
 from fedol.report.share import model_card
-from fedol.report.terminal import inspection_view, partition_table, plain, remarks, run_table, server_table
+from fedol.report.terminal import partition_table, plain, remarks, run_table, server_table
 from fedol.text import clock, printable, seconds, shown
 
 HALF = "\ud800"  # of a surrogate pair

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from fedol.cli import client, helper
 from fedol.cli.bench import bench
-from fedol.cli.client import attack, audit, inspect
 from fedol.cli.doctor import doctor
+from fedol.cli.examine import attack, audit, inspect
 from fedol.cli.interrupts import left, patient
 from fedol.cli.prepare import deploy, keys, tasks
 from fedol.cli.run import export, partition, predict, report, run

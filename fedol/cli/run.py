@@ -19,7 +19,7 @@ from fedol.settings import TRAINING, UNLABELLED, Dealing, RunSettings
 if TYPE_CHECKING:
     from fedol.config import RunConfig
     from fedol.federation.scenario import Engine
-    from fedol.result import RunResult
+    from fedol.report.result import RunResult
 
 
 @with_settings(RunSettings)

@@ -31,7 +31,7 @@ from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports import Inbox
 from fedol.knowledge.inspection import inspect
 from fedol.model import Architecture, ServerModel, load
-from fedol.report.terminal import inspection_view
+from fedol.report.inspection import inspection_view
 
 PUBLIC = np.arange(40, dtype=np.uint8).reshape(10, 1, 2, 2)
 TASK = Task.of(PUBLIC, ["a", "b", "c", "d"], "fuzz")

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from fedol.models import create
-from fedol.training.graph import ALIGNED, Weights
+from fedol.training.weights import ALIGNED, Weights
 
 
 def test_weights_keep_their_values_and_become_views_of_one_tensor() -> None:

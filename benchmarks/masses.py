@@ -33,7 +33,7 @@ from fedol.models.openset import OpenSet
 from fedol.privacy.audit import audit
 from fedol.seeding import derive
 from fedol.training import Job, Recipe, drive, fit
-from fedol.training.folds import folds_of
+from fedol.training.job import folds_of
 
 CPU, CLASSES, CLIENTS, SEEDS = torch.device("cpu"), 10, 5, 3
 NAMES = [str(c) for c in range(CLASSES)]

@@ -41,7 +41,7 @@ from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy
 from fedol.training import Job, fit
-from fedol.training.folds import folds_of
+from fedol.training.job import folds_of
 
 CODECS = ("float32", "q7c60+zstd", "q2c20+zstd", "top10+zstd", "top1+zstd")
 CODECS += ("lattice5", "lattice20", "lattice80", "lattice320")  # the default, and what its rate changes

@@ -24,7 +24,7 @@ _HOME = {
     "OpenSet": "fedol.knowledge.openset",
     "PseudoLabels": "fedol.core.voting",
     "RunConfig": "fedol.config",
-    "RunResult": "fedol.result",
+    "RunResult": "fedol.report.result",
     "ServerModel": "fedol.model",
     "Task": "fedol.knowledge.task",
     "TaskFolder": "fedol.federation.taskfolder",
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from fedol.model import ServerModel as ServerModel
     from fedol.model import load as load
     from fedol.report.comparison import Comparison as Comparison
-    from fedol.result import RunResult as RunResult
+    from fedol.report.result import RunResult as RunResult
 
 
 def __getattr__(name: str) -> Any:

@@ -26,7 +26,7 @@ from fedol.report.comparison import Comparison
 from fedol.report.loggers import Logged, Logs
 from fedol.report.observers import display
 from fedol.report.pages import Pages
-from fedol.result import RunResult
+from fedol.report.result import RunResult
 from fedol.runs.names import default_folder
 from fedol.settings import RunSettings, spelled_out
 from fedol.settings.keywords import GridKeywords, RunKeywords

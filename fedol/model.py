@@ -19,7 +19,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from fedol.cards import Card
 from fedol.core.arrays import Array, exact, to_tensor
 from fedol.core.voting import shannon
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
@@ -31,7 +30,7 @@ from fedol.models.openset import OpenSet, sensible
 from fedol.models.registry import is_code, trusted
 from fedol.progress import watched
 from fedol.seeding import derive
-from fedol.text import is_text, printable
+from fedol.text import Card, is_text, printable
 from fedol.training import predict
 
 LONGEST = 1000  # characters of a model's name

@@ -1,4 +1,4 @@
-"""Words for people: strangers' text made safe to show in every medium, and times as people write and read them.
+"""Words for people: strangers' text made safe to show in every medium, times as people write them, objects as cards.
 
 File names, reasons, privacy notes, class names and task ids come from files that anybody can write. Whatever shows
 them goes through ``shown``, which knows what each medium would obey.
@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from io import TextIOWrapper
-from typing import Literal
+from typing import Any, Literal
 
 from fedol.errors import InputError
 
@@ -132,3 +132,36 @@ class Deadline:
     def left(self) -> float:
         """Seconds until then; 0 from then on."""
         return max(0.0, self._end - steady())
+
+
+LONGEST = 80  # characters of a fact on a card
+
+
+class Card:
+    """An object that shows its facts instead of its arrays: a line on a terminal, a small table in a notebook."""
+
+    def facts(self) -> dict[str, Any]:
+        """What it is, in a few plain values."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        facts = {name: repr(value) if isinstance(value, str) else value for name, value in self.facts().items()}
+        return f"{type(self).__name__}({', '.join(f'{name}={_short(value)}' for name, value in facts.items())})"
+
+    def _repr_html_(self) -> str:
+        rows = {name.replace("_", " "): _short(value) for name, value in self.facts().items()}
+        return table(type(self).__name__, rows)
+
+
+def table(title: str, rows: dict[str, Any]) -> str:
+    """A table of two columns as HTML, in which nothing is read as markup."""
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{shown(name, 'html')}</th>"
+        f"<td style='text-align:left'>{shown(value, 'html')}</td></tr>"
+        for name, value in rows.items()
+    )
+    return f"<table><caption style='text-align:left'><b>{shown(title, 'html')}</b></caption>{cells}</table>"
+
+
+def _short(value: Any) -> str:
+    return printable(f"{value:.4g}" if isinstance(value, float) else value, LONGEST)

@@ -12,7 +12,7 @@ import pytest
 import fedol
 from fedol.data import Labelled
 from fedol.progress import Observer
-from fedol.result import RunResult
+from fedol.report.result import RunResult
 from fedol.runs.folder import read_summary
 from fedol.training import Epoch
 

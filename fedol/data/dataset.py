@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedol.cards import Card
 from fedol.core.arrays import fingerprint as fingerprint
 from fedol.data.samples import Preprocessing, Samples, samples
 from fedol.errors import InputError, measures
 from fedol.seeding import numpy_generator
+from fedol.text import Card
 
 
 def holdout(keys: Sequence[str]) -> npt.NDArray[np.bool_]:

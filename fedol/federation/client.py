@@ -24,7 +24,7 @@ from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy
 from fedol.seeding import derive
 from fedol.training import Job, OnEpoch, Recipe, fit, resolve_device
-from fedol.training.folds import folds_of
+from fedol.training.job import folds_of
 from fedol.training.snapshot import EpochFile
 
 

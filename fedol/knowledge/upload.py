@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedol.cards import Card
 from fedol.core.arrays import Array, check_values, exact, probabilities, to_tensor
 from fedol.core.union import bounded, familiarity
 from fedol.errors import InputError, cause
@@ -24,7 +23,7 @@ from fedol.knowledge.container import Container, check_size, read_bounded
 from fedol.knowledge.header import MOST_LISTED, Guarantee, Header, Ratios, admit
 from fedol.knowledge.task import NO_TASK, Task, TaskRef
 from fedol.progress import watched
-from fedol.text import MOST, check_name, printable
+from fedol.text import MOST, Card, check_name, printable
 
 BLOCK = 1 << 20  # values that are in float64 at a time
 

@@ -27,7 +27,7 @@ from fedol.model import Architecture, ServerModel
 from fedol.models.openset import OpenSet, fold_of
 from fedol.seeding import derive
 from fedol.training import Process, predict
-from fedol.training.folds import folds_of
+from fedol.training.job import folds_of
 
 # The public set is of another domain where its middle sample occurs this many times less often in the union of the
 # private data than in the public set. Measured: 0.65 to 1.1 where the domain is the same, even with half of the

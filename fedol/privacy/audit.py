@@ -37,7 +37,7 @@ from fedol.privacy.release import parsed, released
 from fedol.progress import watched
 from fedol.seeding import derive, numpy_generator
 from fedol.training import Job, OnEpoch, Recipe, fit, predict
-from fedol.training.folds import folds_of
+from fedol.training.job import folds_of
 
 Values = npt.NDArray[np.float64]
 SMALLEST = 1e-6  # probabilities nearer to 0 or 1 than this say no more

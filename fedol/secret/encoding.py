@@ -11,6 +11,10 @@ All values lie between 0 and the cap. One scale s makes whole numbers of them, t
 clients of the task cannot leave the lower half of the ring: whatever is opened in the upper half shows a client that
 did not keep to the terms. Rounding is up or down by chance, so that a sum over many clients is right on average,
 however small each value is.
+
+A part is cut into two shares: a seed, whose key stream is a random element of the ring, and the part minus that
+element. Each alone is uniform, whatever the part is: the first because it is drawn, the second because it is the part
+plus a uniform number (as far as AES-256 in counter mode, from ``cryptography``, cannot be told from one).
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from fedol.knowledge import Knowledge, Task
 from fedol.knowledge.terms import Terms
 
 MIXED = 500  # public samples of the λ mixture: its mean entropy is off by some 0.02 nats at most
+SEED = 32  # bytes: an AES-256 key of its own for each part, so that the counter may start at zero
 COUNTS = 2  # numbers modulo 2^64: clients, private samples
 SPREAD = 8.0  # standard deviations of noise that the ring has room for
 
@@ -170,3 +175,18 @@ class Encoding:
         np.bitwise_and(every, np.uint32((1 << self.terms.bits) - 1), out=values[:-1])
         values[-1] = int.from_bytes(data[-width:], "little")
         return Part(counts, values)
+
+
+def expand(seed: bytes, encoding: Encoding) -> Part:
+    """The element of the ring that a seed stands for."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    stream = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
+    drawn = stream.update(bytes(8 * COUNTS + 4 * encoding.size))
+    counts = np.frombuffer(drawn, "<u8", COUNTS).astype(np.uint64)
+    return Part(counts, np.frombuffer(drawn, "<u4", offset=8 * COUNTS).astype(np.uint32, copy=False))
+
+
+def masked(part: Part, seed: bytes, encoding: Encoding) -> bytes:
+    """The other share: what is left of the part."""
+    return encoding.pack(part.minus(expand(seed, encoding)))

@@ -22,9 +22,8 @@ from fedol.knowledge import Knowledge, Task, signing
 from fedol.knowledge.container import Container, check_size, read_bounded
 from fedol.knowledge.header import Guarantee, check_welcome
 from fedol.knowledge.task import TaskRef
-from fedol.secret.encoding import Encoding, Part
+from fedol.secret.encoding import SEED, Encoding, Part, expand, masked
 from fedol.secret.keys import HelperKey, hpke
-from fedol.secret.shares import SEED, expand, masked
 from fedol.text import MOST, check_name, printable
 
 SCHEMA = "sealed 1"

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from fedol.cards import Card
 from fedol.code import address
 from fedol.data.samples import Preprocessing, Samples
 from fedol.errors import InputError, unknown
+from fedol.models.openset import OpenSet, fold_of
 from fedol.seeding import derive
 from fedol.settings import Training, check_kinds
+from fedol.text import Card
 from fedol.training.optimisers import check_optimiser
 from fedol.training.schedules import check_schedule, rates
 from fedol.training.snapshot import Snapshot
@@ -162,3 +163,19 @@ class Epoch(Card):
 
 
 OnEpoch = Callable[[Epoch], None]
+
+
+def folds_of(private: Job, model: OpenSet, public: Samples, classes: int) -> Iterable[Job]:
+    """A client's trainings: for each fold its private samples, and as one more class the public ones outside of it."""
+    fold = fold_of(len(public), len(model.nets))
+    for number, net in enumerate(model.nets):
+        shown = fold != number
+        label = torch.full((int(shown.sum()),), classes, dtype=private.targets.dtype)
+        yield replace(
+            private,
+            name=f"{private.name} fold {number + 1}",
+            model=net,
+            inputs=private.inputs.joined(public.take(shown)),
+            targets=torch.cat([private.targets, label]),
+            seed=derive(private.seed, "fold", number),
+        )

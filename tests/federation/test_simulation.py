@@ -17,7 +17,7 @@ from fedol.data.dataset import Split
 from fedol.data.samples import samples
 from fedol.errors import FedolError
 from fedol.knowledge import Knowledge
-from fedol.result import RunResult
+from fedol.report.result import RunResult
 from fedol.runs.folder import read_kept
 from fedol.runs.provenance import commit, versions
 

@@ -15,7 +15,7 @@ from fedol.model import Architecture, ServerModel
 from fedol.models.openset import OpenSet
 from fedol.privacy.audit import Attacker, likelihood_ratio
 from fedol.training import Job, Recipe, fit
-from fedol.training.folds import folds_of
+from fedol.training.job import folds_of
 
 CLASSES = [str(c) for c in range(10)]
 RECIPE = Recipe(epochs=40, batch_size=32)

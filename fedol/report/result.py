@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedol.cards import Card
 from fedol.errors import MissingExtra
 from fedol.methods import title
 from fedol.model import ServerModel, load
@@ -15,6 +14,7 @@ from fedol.report.pages import write_report
 from fedol.report.plots import run_figure
 from fedol.report.terminal import percent
 from fedol.runs.folder import REPORT, read_metrics
+from fedol.text import Card
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

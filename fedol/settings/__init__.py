@@ -173,7 +173,7 @@ class Data:
 
     dataset: str = setting("digits", f"digits, cifar10, cifar100, fashion-mnist, {LABELLED}.", DATA)
     data_dir: str | None = setting(None, "Where the dataset's files are.", DATA)
-    public: int = setting(400, "Unlabeled samples that everyone shares, taken from the training data.", DATA)
+    public: int = setting(400, "Unlabelled samples that everyone shares, taken from the training data.", DATA)
     clients: int = setting(10, "How many clients there are.", DATA)
     partition: str = setting(
         "dirichlet:0.3",

@@ -22,7 +22,7 @@ class RunKeywords(TypedDict, total=False):
     data_dir: str | None
     """Where the dataset's files are."""
     public: int
-    """Unlabeled samples that everyone shares, taken from the training data. Default: 400."""
+    """Unlabelled samples that everyone shares, taken from the training data. Default: 400."""
     clients: int
     """How many clients there are. Default: 10."""
     partition: str | Partition
@@ -104,7 +104,7 @@ class GridKeywords(TypedDict, total=False):
     data_dir: str | Sequence[str | None] | None
     """Where the dataset's files are."""
     public: int | Sequence[int]
-    """Unlabeled samples that everyone shares, taken from the training data. Default: 400."""
+    """Unlabelled samples that everyone shares, taken from the training data. Default: 400."""
     clients: int | Sequence[int]
     """How many clients there are. Default: 10."""
     development: int | Sequence[int]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from inspect import getdoc
 from typing import Annotated, NoReturn
 
 import click
@@ -44,6 +45,19 @@ for group, commands in {
     "runs": runs,
 }.items():
     app.add_typer(commands, name=group)
+
+
+def _flowing(commands: typer.Typer) -> None:
+    """Let paragraphs of help wrap where the terminal ends, not where the source does; examples keep their lines."""
+    for info in commands.registered_commands:
+        *prose, examples = (getdoc(info.callback) or "").split("\n\n")
+        info.help = "\n\n".join([*(" ".join(paragraph.split()) for paragraph in prose), examples])
+    for group in commands.registered_groups:
+        if group.typer_instance:
+            _flowing(group.typer_instance)
+
+
+_flowing(app)
 
 
 @app.callback(invoke_without_command=True)

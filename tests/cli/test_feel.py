@@ -62,6 +62,14 @@ def test_every_help_guides_by_example(
     assert f"fedol {' '.join(path)}".strip() in told.split("Usage:")[1].split("\n", 1)[1], "no example"
 
 
+@pytest.mark.parametrize("path", [path for path in EVERY if path])
+def test_prose_wraps_where_the_terminal_does(path: tuple[str, ...]) -> None:
+    command: Any = typer.main.get_command(app)
+    for name in path:
+        command = command.commands[name]
+    assert not any("\n" in paragraph for paragraph in command.help.split("\n\n") if "Example" not in paragraph)
+
+
 @pytest.mark.skipif(
     Version(version("click")) >= Version("8.5"), reason="typer 0.20 needs an older click to show what arguments are"
 )

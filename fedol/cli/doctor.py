@@ -39,14 +39,14 @@ NEEDED = ("torch", "numpy", "safetensors", "zstandard", "scikit-learn", "rich", 
 # The package, what it is for, and how to get it.
 EXTRAS = {
     "pillow": ("datasets that are folders of images", "fedol[images]"),
-    "matplotlib": ("plots of partitions and benchmarks", "fedol[plot]"),
+    "matplotlib": ("figures of partitions, runs and comparisons", "fedol[plot]"),
     "tensorboard": ("fedol run --log tensorboard", "fedol[tensorboard]"),
     "mlflow-skinny": ("fedol run --log mlflow", "fedol[mlflow]"),
     "wandb": ("fedol run --log wandb", "fedol[wandb]"),
     "pandas": ("results as frames", "fedol[frame]"),
     "onnx": ("models as ONNX files", "fedol[onnx]"),
     "onnxruntime": ("clients whose model is an ONNX file", "fedol[onnx]"),
-    "cryptography": ("signed uploads", "fedol[signing]"),
+    "cryptography": ("signed uploads, and from version 47 on sums in secret", "fedol[secret]"),
     "opacus": ("fedol client fit --dp-epsilon", "fedol[privacy]"),
     "flwr": ("federations over a network, on Flower", "fedol[flower]"),
 }

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,12 @@ def test_the_settings_page_has_every_value_of_every_preset() -> None:
     own = {field.name for field in dataclasses.fields(server)} - {"task", "parent", "added"}
     assert {name for name in own if getattr(server, name) != getattr(paper, name)} == {"defence"}
     assert f"`defence` is `{server.defence}`" in page
+
+
+def test_the_install_page_has_every_extra() -> None:
+    table = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "install.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(re.findall(r"`(\w+)`", " ".join(table))) == project["optional-dependencies"].keys() - {"docs"}
 
 
 def test_pages_with_a_test_of_their_own_have_it() -> None:

@@ -2,10 +2,9 @@
 
     python benchmarks/tables.py
 
-A table stands between ``<!-- table: NAME -->`` and ``<!-- /table -->``; NAME is one of ``_paper_tables.py``,
-``_best_tables.py``, ``_pooling_tables.py``, ``_secret_tables.py`` or ``_union_tables.py``. Whole points in a sentence
-stand between ``<!-- points: NAME -->`` and ``<!-- /points -->``; NAME is one of ``_points.py``. A test makes sure that
-filling them again changes nothing.
+A table stands between ``<!-- table: NAME -->`` and ``<!-- /table -->``; NAME is in ``TABLES`` of a file ``_*_tables.py``.
+Whole points in a sentence stand between ``<!-- points: NAME -->`` and ``<!-- /points -->``; NAME is in ``_points.py``. A
+test makes sure that filling them again changes nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +13,13 @@ import argparse
 import re
 
 import _best_tables
+import _codec_tables
 import _keywords
 import _liars_tables
 import _paper_tables
 import _points
 import _pooling_tables
+import _robustness_tables
 import _secret_tables
 import _union_tables
 from _record import ROOT, script
@@ -34,6 +35,8 @@ TABLES = {
     **_pooling_tables.TABLES,
     **_union_tables.TABLES,
     **_liars_tables.TABLES,
+    **_robustness_tables.TABLES,
+    **_codec_tables.TABLES,
     **_secret_tables.TABLES,
 }
 POINTS = _points.POINTS

@@ -137,9 +137,9 @@ def doctor_text(found: dict[str, Any]) -> Text:
     for extra in found["extras"]:
         mark, style = ("✓", "green") if extra["version"] else ("–", "yellow")
         text.append(f"{mark} ", style)
-        text.append(f"{extra['package']:<13}{extra['version'] or '':<10}{extra['for']}\n")
+        text.append(f"{extra['package']:<14}{extra['version'] or '':<10}{extra['for']}\n")
         if not extra["version"]:
-            text.append(f"{'':<15}{extra['install']}\n", "dim")
+            text.append(f"{'':<16}{extra['install']}\n", "dim")
     return text
 
 

@@ -2,9 +2,9 @@
 
     python benchmarks/tables.py
 
-A table stands between ``<!-- table: NAME -->`` and ``<!-- /table -->``; NAME is in ``TABLES`` of a file ``_*_tables.py``.
-Whole points in a sentence stand between ``<!-- points: NAME -->`` and ``<!-- /points -->``; NAME is in ``_points.py``. A
-test makes sure that filling them again changes nothing.
+A table stands between ``<!-- table: NAME -->`` and ``<!-- /table -->``; NAME is one of the ``TABLES`` in the files
+``_*_tables.py``. Whole points in a sentence stand between ``<!-- points: NAME -->`` and ``<!-- /points -->``; NAME is in
+``_points.py``. A test makes sure that filling them again changes nothing.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python benchmarks/tables.py
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- /table -->``; NAME is one of the ``TABLES`` in the files
-``_*_tables.py``. Whole points in a sentence stand between ``<!-- points: NAME -->`` and ``<!-- /points -->``; NAME is in
-``_points.py``. A test makes sure that filling them again changes nothing.
+``_*_tables.py``. Whole points in a sentence stand between ``<!-- points: NAME -->`` and ``<!-- /points -->``; NAME is
+in ``_points.py``. A test makes sure that filling them again changes nothing.
 """
 
 from __future__ import annotations

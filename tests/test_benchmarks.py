@@ -26,6 +26,11 @@ def in_its_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             del sys.modules[script.stem]
 
 
+def test_every_script_is_explained() -> None:
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in FOLDER.glob("[!_]*.py") if f"`{path.name}`" not in page] == []
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [

@@ -48,6 +48,8 @@ EXTRAS = {
     "onnxruntime": ("clients whose model is an ONNX file", "fedol[onnx]"),
     "cryptography": ("signed uploads, and from version 47 on sums in secret", "fedol[secret]"),
     "opacus": ("fedol client fit --dp-epsilon", "fedol[privacy]"),
+    "starlette": ("fedol serve --listen: uploads over HTTPS", "fedol[https]"),
+    "uvicorn": ("the same", "fedol[https]"),
     "flwr": ("federations over a network, on Flower", "fedol[flower]"),
 }
 SIDE, LONG_ENOUGH = 1024, 0.2  # of the matrices that are multiplied to time a device, and for how many seconds

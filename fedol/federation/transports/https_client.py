@@ -27,6 +27,7 @@ from fedol.text import MOST, printable
 CHUNK = 65_536
 ANSWER_LIMIT = 65_536  # bytes of an answer that are read
 TIMEOUT = 30.0  # seconds without a word from the server
+HANGS_UP = 3  # connections in a row, after which that is no accident
 LONGEST_WAIT = 30.0  # seconds between two attempts
 AGAIN = {408, 409, 423, 425, 429, 500, 502, 503, 504, 507}  # what may pass; at 409 the offset is asked for again
 Say = Callable[[str], None]
@@ -90,7 +91,7 @@ class Sender:
         self._digest = hashlib.sha256(data).hexdigest()
         self._patience = patience
         self._connection = server.connect()
-        self._answered = False  # whether the server has ever
+        self._hung_up = 0  # connections in a row that ended without a word
 
     def send(self, task: str, server_key: str | None = None, verdict: float = 30.0) -> tuple[Receipt, str]:
         """Send it, and wait ``verdict`` seconds for what becomes of it; the receipt, and the client's page."""
@@ -158,7 +159,7 @@ class Sender:
             said = answer.read(ANSWER_LIMIT)
         except (http.client.HTTPException, OSError) as error:
             raise self._failure(error) from None
-        self._answered = True
+        self._hung_up = 0
         told = _json(said)
         if answer.status in (200, 201, 202) and _sound(told):
             return told
@@ -201,8 +202,11 @@ class Sender:
             return FedolError(f"There is no server called {urlsplit(url).hostname}; check the address.")
         if isinstance(error, http.client.BadStatusLine) and not isinstance(error, http.client.RemoteDisconnected):
             return FedolError(f"What answers at {url} is not a web server; ask for the right address.")
-        if url.startswith("http:") and not self._answered and isinstance(error, ConnectionResetError):
+        self._hung_up += isinstance(error, ConnectionResetError)
+        if self._hung_up >= HANGS_UP and url.startswith("http:"):
             return FedolError(f"What answers at {url} hangs up at once; it may want https://.")
+        if self._hung_up >= HANGS_UP and self._server.cert:
+            return FedolError(f"The server at {url} hangs up at once; it may not accept your certificate.")
         words = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return Passing(f"No connection to {url} ({printable(words, 100)}).")
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import RLock
 from typing import IO
 
 from fedol.errors import InputError
@@ -44,11 +45,12 @@ class Busy(Exception):
 
 
 class Desk:
-    """The uploads of one run. One thread writes; ``roster`` and ``waiting`` are set by the one that reads the inbox."""
+    """The uploads of one run: one thread takes them, another looks at them and says so by ``look``."""
 
     def __init__(self, task: Task, inbox: Path, kept: Path) -> None:
         self.task, self.inbox, self.kept = task, inbox, kept
         self.roster = Roster(0.0)
+        self._lock = RLock()  # of the records
         private_folder(kept)
         sweep(kept)
         self.key = kept / "server.key"
@@ -70,9 +72,10 @@ class Desk:
 
     def page(self, client: str) -> str:
         """The address of a client's page: whoever has it sees what became of this client's file."""
-        if client not in self.uploads:
-            self._write(client, Upload(secrets.token_urlsafe(24)))
-        return self.uploads[client].page
+        with self._lock:
+            if client not in self.uploads:
+                self._write(client, Upload(secrets.token_urlsafe(24)))
+            return self.uploads[client].page
 
     def _upload(self, client: str) -> Upload:
         return self.uploads.get(client, Upload(""))
@@ -143,7 +146,8 @@ class Desk:
 
     def _record(self, client: str, sha256: str, size: int) -> None:
         received = datetime.now(UTC).isoformat(timespec="seconds")
-        self._write(client, Upload(self.page(client), sha256, size, received))
+        with self._lock:
+            self._write(client, Upload(self.page(client), sha256, size, received))
 
     def _part(self, client: str, sha256: str) -> Path:
         return self.kept / f"{client}.{sha256 or 'whole'}{PART}"

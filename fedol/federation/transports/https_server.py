@@ -123,7 +123,7 @@ class WebServer:
     """An application at an address, from ``start`` to ``stop``."""
 
     def __init__(self, app: Any, address: Address, limits: Limits) -> None:
-        context = address.context()
+        self.context = context = address.context()
         self._socket = address.bind()
         port = self._socket.getsockname()[1]
         name = address.host if address.host not in ("0.0.0.0", "::") else socket.getfqdn()

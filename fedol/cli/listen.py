@@ -138,7 +138,7 @@ def listening(
 
     intake = Intake(desk, tokens, note)
     pages = StatusPages(status, desk, intake.allow, secure=address.cert is not None)
-    https = HttpsInbox(desk, address, [*intake.routes, *pages.routes], status.close_now)
+    https = HttpsInbox(desk, address, intake, pages.routes, status.close_now)
 
     def show(roster: Roster, arriving: dict[str, str]) -> None:
         https.show(roster)

@@ -14,9 +14,10 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
+from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -33,7 +34,7 @@ REPORTS += "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-store"}
 VIEWERS = 100  # live pages at once; more have to reload
 LASTS = 12 * 3600  # seconds that a login lasts
-FORM_LIMIT = 2048  # bytes of a form of ours
+FORM_LIMIT, FORM_TIME = 2048, 10  # bytes and seconds of a form of ours
 View = Callable[[], dict[str, Any]]
 
 
@@ -248,12 +249,13 @@ def _missing(why: str, status: int = 404) -> Response:
 
 async def _form(request: Request) -> dict[str, str]:
     """The fields of a small form; none where it is something else."""
-    from urllib.parse import parse_qsl
-
     data = b""
-    async with asyncio.timeout(10):
-        async for part in request.stream():
-            data += part
-            if len(data) > FORM_LIMIT:
-                return {}
+    try:
+        async with asyncio.timeout(FORM_TIME):
+            async for part in request.stream():
+                data += part
+                if len(data) > FORM_LIMIT:
+                    return {}
+    except (TimeoutError, ClientDisconnect):
+        return {}
     return dict(parse_qsl(data.decode("ascii", errors="replace")))

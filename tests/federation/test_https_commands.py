@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,9 +18,9 @@ pytest.importorskip("starlette", reason="listening needs the extra https: pip in
 pytest.importorskip("cryptography", reason="receipts are signed, which needs the package cryptography")
 
 from certificates import issue
-from commands import ENV, ROOT, Command, exit_code, refusal
+from commands import Command, exit_code, refusal
 from small_federation import SMALL, Federation
-from small_intake import until
+from small_intake import Serving
 
 from fedol.federation.deploy import Authority, write_certificate
 from fedol.federation.taskfolder import TaskFolder
@@ -43,35 +38,6 @@ def place(federation: Federation, tmp_path: Path) -> Path:
     issue(tmp_path, "server", authority, "127.0.0.1")
     issue(tmp_path, "old", authority, "127.0.0.1", days=-1)
     return tmp_path
-
-
-class Serving:
-    """``fedol serve --listen`` in a process."""
-
-    def __init__(self, place: Path, *more: object) -> None:
-        tls = ["--cert", place / "server.crt", "--key", place / "server.pem"]
-        given = list(map(str, more))
-        where = [] if "--listen" in given else ["--listen", "127.0.0.1:0"]
-        words = ["serve", place / "task", *where, *tls, "--out", place / "run", *SMALL, *given]
-        self.login = place / "run" / "intake" / "login.txt"
-        self.login.unlink(missing_ok=True)
-        self.log = open(place / "serve.log", "ab")  # noqa: SIM115
-        command = [sys.executable, "-m", "fedol", *map(str, words)]
-        self.process = subprocess.Popen(command, cwd=ROOT, env=ENV, stdout=self.log, stderr=subprocess.STDOUT)
-        self.place = place
-
-    def url(self) -> str:
-        def said() -> Any:
-            assert self.process.poll() is None, (self.place / "serve.log").read_text()
-            return self.login.exists() and re.match(r"(https?://[^/]+)/", self.login.read_text())
-
-        return str(until(said, 120)[1])
-
-    def end(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        self.process.wait()
-        self.log.close()
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from typing import Any
 class Relay:
     """``cuts`` says after how many bytes from the client each of the first connections ends."""
 
-    def __init__(self, url: str, cuts: Sequence[int]) -> None:
+    def __init__(self, url: str, cuts: Sequence[int], scheme: str = "http") -> None:
         self._to = ("127.0.0.1", int(url.rpartition(":")[2]))
         self._cuts, self.cut = list(cuts), 0
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Relay:

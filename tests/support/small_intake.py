@@ -1,12 +1,19 @@
-"""A server that listens on this machine, in this process, with a loop that looks at what came, as ``serve`` has one."""
+"""A server that listens on this machine: in this process, with a loop as ``serve`` has one, or ``serve`` itself."""
 
 from __future__ import annotations
 
+import contextlib
+import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from commands import ENV, ROOT
+from small_federation import SMALL
 
 from fedol.federation.roster import Roster
 from fedol.federation.sending import look
@@ -43,8 +50,8 @@ class Listening:
         self.status = Status(self.folder.task, self.quorum, None, self.desk.arriving)
         intake = Intake(self.desk, Tokens(self.folder.path), self._note, self.limits)
         self.pages = StatusPages(self.status, self.desk, intake.allow, secure=self.address.cert is not None)
-        routes = [*intake.routes, *self.pages.routes]
-        self.https = HttpsInbox(self.desk, self.address, routes, self.status.close_now, self.limits)
+        close_now = self.status.close_now
+        self.https = HttpsInbox(self.desk, self.address, intake, self.pages.routes, close_now, self.limits)
         self.show()
         self.https.__enter__()
         self.url = self.https.server.url
@@ -100,6 +107,38 @@ class Listening:
     @property
     def heard(self) -> list[str]:
         return self.__dict__.setdefault("_heard", [])
+
+
+class Serving:
+    """``fedol serve --listen`` in a process."""
+
+    def __init__(self, place: Path, *more: object) -> None:
+        tls = ["--cert", place / "server.crt", "--key", place / "server.pem"]
+        given = list(map(str, more))
+        where = [] if "--listen" in given else ["--listen", "127.0.0.1:0"]
+        words = ["serve", place / "task", *where, *tls, "--out", place / "run", *SMALL, *given]
+        self.login = place / "run" / "intake" / "login.txt"
+        self.login.unlink(missing_ok=True)
+        self.log = open(place / "serve.log", "ab")  # noqa: SIM115
+        command = [sys.executable, "-m", "fedol", *map(str, words)]
+        self.process = subprocess.Popen(command, cwd=ROOT, env=ENV, stdout=self.log, stderr=subprocess.STDOUT)
+        self.place = place
+
+    def url(self) -> str:
+        def said() -> Any:
+            assert self.process.poll() is None, self.said()
+            return self.login.exists() and re.match(r"(https?://[^/]+)/", self.login.read_text())
+
+        return str(until(said, 120)[1])
+
+    def said(self) -> str:
+        return (self.place / "serve.log").read_text()
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+        self.log.close()
 
 
 def until(done: Callable[[], Any], patience: float = 20.0) -> Any:

@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute
 from fedol.errors import FedolError
 from fedol.federation.roster import Roster
 from fedol.federation.transports import Inbox
+from fedol.federation.transports.https_app import Intake
 from fedol.federation.transports.https_desk import ENDING, Desk
 from fedol.federation.transports.https_server import DEFAULT, Limits, WebServer
 from fedol.federation.transports.https_tls import Address
@@ -31,11 +32,18 @@ class HttpsInbox(Inbox):
     """The folder, and a server that fills it while this is entered; ``close_now`` ends the waiting."""
 
     def __init__(
-        self, desk: Desk, address: Address, routes: Sequence[BaseRoute], close_now: Event, limits: Limits = DEFAULT
+        self,
+        desk: Desk,
+        address: Address,
+        intake: Intake,
+        pages: Sequence[BaseRoute],
+        close_now: Event,
+        limits: Limits = DEFAULT,
     ) -> None:
         super().__init__(desk.inbox)
         self.desk, self._close_now = desk, close_now
-        self.server = WebServer(Starlette(routes=routes), address, limits)
+        app = Starlette(routes=[*intake.routes, *pages], exception_handlers={Exception: intake.failed})
+        self.server = WebServer(app, address, limits)
         self._looked: set[str] = set()  # whose uploads the last look has seen
 
     def __enter__(self) -> HttpsInbox:

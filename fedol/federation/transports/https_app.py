@@ -16,12 +16,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fedol.errors import FedolError, InputError
+from fedol.errors import FedolError, InputError, cause
 from fedol.federation.receipts import DIGEST
 from fedol.federation.tokens import Tokens
 from fedol.federation.transports.https_desk import Busy, Desk
 from fedol.federation.transports.https_server import DEFAULT, Limits
-from fedol.text import check_name, printable
+from fedol.text import MOST, check_name, printable
 
 RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
 MOST_ADDRESSES = 10_000  # that are kept in mind; then those are forgotten that have behaved
@@ -79,6 +79,11 @@ class Intake:
         """A refusal where this address asks too often."""
         if wait := self._requests.take(address(request)):
             raise Refusal(429, "Too many requests come from this address; try again a little later.", int(wait) + 1)
+
+    async def failed(self, request: Request, error: Exception) -> Response:
+        """The answer to a request that nobody foresaw; the coordinator is told what it was."""
+        self._note(address(request), "", f"The server failed at {request.method}: {printable(cause(error), MOST)}.")
+        return JSONResponse({"error": "The server failed at this; tell the coordinator."}, 500)
 
     def _answered(self, handle: Callable[[Request, str], Any]) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:

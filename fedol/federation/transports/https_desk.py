@@ -82,7 +82,9 @@ class Desk:
 
     def whose(self, page: str) -> str | None:
         """The client whose page this is."""
-        return next((name for name, upload in self.uploads.items() if secrets.compare_digest(upload.page, page)), None)
+        given = page.encode(errors="replace")
+        known = list(self.uploads.items())
+        return next((name for name, upload in known if secrets.compare_digest(upload.page.encode(), given)), None)
 
     def state(self, client: str) -> tuple[State | None, str]:
         """What became of a client's upload, and why; None where none is whole."""

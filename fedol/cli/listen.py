@@ -137,7 +137,7 @@ def listening(
             console.print(plain(f"turned away: {client} from {where}: {sentence}"), soft_wrap=True)
 
     intake = Intake(desk, tokens, note)
-    pages = StatusPages(status, desk, intake.allow, secure=address.cert is not None)
+    pages = StatusPages(status, desk, intake.wait, secure=address.cert is not None)
     https = HttpsInbox(desk, address, intake, pages.routes, status.close_now)
 
     def show(roster: Roster, arriving: dict[str, str]) -> None:

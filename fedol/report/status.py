@@ -77,6 +77,8 @@ class Status(Observer):
         """What the page shows; without ``names`` nothing of single clients."""
         roster = self._roster
         inside = len(roster.clients) if roster else 0
+        # Who is missing at the end is among the refused, too, but has a row of its own.
+        refused = [pair for pair in roster.refused.items() if pair[0] not in self._task.clients] if roster else []
         view = {
             "task": self._task.name or self._task.id,
             "inside": inside,
@@ -85,11 +87,11 @@ class Status(Observer):
             "left": self._ends.left if self._ends and roster and not roster.closed else None,
             "training": self._training(),
             "finished": self.folder is not None,
-            "refused_count": len(roster.refused) + roster.unnamed if roster else 0,
+            "refused_count": len(refused) + roster.unnamed if roster else 0,
             "ready": self.ready,
             "names": names,
             "clients": self._clients() if names else [],
-            "refused": list(roster.refused.items()) if names and roster else [],
+            "refused": refused if names else [],
             "unnamed": roster.unnamed if roster else 0,
             "turned": list(self._turned) if names else [],
             "turned_more": max(0, self._turned_away - TURNED_AWAY),
@@ -114,7 +116,7 @@ class Status(Observer):
         inside = {row["name"] for row in rows}
         for name in sorted((set(self._task.clients) | set(sending)) - inside):
             here, of = sending.get(name, (0, 0))
-            state = f"sending, {here / of:.0%}" if of else "missing" if roster and roster.closed else "awaited"
+            state = f"sending, {100 * here / of:.0f} %" if of else "missing" if roster and roster.closed else "awaited"
             rows.append({"name": name, "state": state, "file": "", "bytes": None})
         if roster is None or not roster.closed:
             for file, reason in self._arriving.items():

@@ -92,8 +92,8 @@ class Login:
 class StatusPages:
     """The requests that a browser makes."""
 
-    def __init__(self, status: Status, desk: Uploads, allow: Callable[[Request], None], secure: bool) -> None:
-        self._status, self._desk, self._allow = status, desk, allow
+    def __init__(self, status: Status, desk: Uploads, wait: Callable[[Request], int], secure: bool) -> None:
+        self._status, self._desk, self._wait = status, desk, wait
         self.login = Login(secure)
         self.over = False  # set when the server ends: live pages do too
         self._viewers = 0
@@ -119,10 +119,8 @@ class StatusPages:
 
     def _within_limits(self, page: Callable[[Request], Any]) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
-            try:
-                self._allow(request)
-            except Exception as refusal:
-                return Response(str(refusal), 429, {**HEADERS, "retry-after": "5"}, "text/plain")
+            if wait := self._wait(request):
+                return Response("Too many requests.", 429, {**HEADERS, "retry-after": str(wait)}, "text/plain")
             return await page(request)  # type: ignore[no-any-return]
 
         return answer

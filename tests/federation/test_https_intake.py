@@ -307,6 +307,23 @@ def test_a_kill_between_file_and_record(open_: Listening, federation: Federation
         receipt.check(federation.task.id, "alice", hashlib.sha256(federation.file("alice").read_bytes()).hexdigest())
 
 
+def test_sealed_files_go_the_same_way(tmp_path: Path) -> None:
+    """The server cannot read them; both helpers sum what it has put into its inbox."""
+    pytest.importorskip("cryptography.hazmat.primitives.hpke", reason="files are sealed, which needs cryptography 47")
+    from small_sum import Secret
+
+    (tmp_path / "secret").mkdir()
+    secret = Secret(tmp_path / "secret", ("alice", "bob", "carol"))
+    secret.send("alice", "bob", "carol")
+    with Listening(TaskFolder.create(tmp_path / "task", secret.task, None), tmp_path / "run") as listening:
+        for name in secret.names:
+            assert listening.send(secret.inbox / f"{name}.fedol", name)[0].state == "accepted"
+        with pytest.raises(FedolError, match="The token is not that of 'bob'"):
+            listening.send(secret.inbox / "bob.fedol", "bob", token=listening.token("alice"))
+    parts = [secret.sum(helper, *secret.names, inbox=tmp_path / "run" / "inbox") for helper in "AB"]
+    assert [client.name for client in secret.open(*parts).clients] == list(secret.names)
+
+
 class Secured:
     """Certificates of all kinds."""
 

@@ -49,7 +49,7 @@ class Listening:
         self.desk = Desk(self.folder.task, self.out / "inbox", self.out / "intake")
         self.status = Status(self.folder.task, self.quorum, None, self.desk.arriving)
         intake = Intake(self.desk, Tokens(self.folder.path), self._note, self.limits)
-        self.pages = StatusPages(self.status, self.desk, intake.allow, secure=self.address.cert is not None)
+        self.pages = StatusPages(self.status, self.desk, intake.wait, secure=self.address.cert is not None)
         close_now = self.status.close_now
         self.https = HttpsInbox(self.desk, self.address, intake, self.pages.routes, close_now, self.limits)
         self.show()

@@ -75,10 +75,10 @@ class Intake:
             Route("/inbox/{name}", self._answered(self._put), methods=["PUT"]),
         ]
 
-    def allow(self, request: Request) -> None:
-        """A refusal where this address asks too often."""
-        if wait := self._requests.take(address(request)):
-            raise Refusal(429, "Too many requests come from this address; try again a little later.", int(wait) + 1)
+    def wait(self, request: Request) -> int:
+        """0; where this address asks too often, the seconds until it may again."""
+        wait = self._requests.take(address(request))
+        return int(wait) + 1 if wait else 0
 
     async def failed(self, request: Request, error: Exception) -> Response:
         """The answer to a request that nobody foresaw; the coordinator is told what it was."""
@@ -89,7 +89,8 @@ class Intake:
         async def answer(request: Request) -> Response:
             name = str(request.path_params["name"])
             try:
-                self.allow(request)
+                if wait := self.wait(request):
+                    raise Refusal(429, "Too many requests come from this address; try again a little later.", wait)
                 return await handle(request, self._client(request, name))  # type: ignore[no-any-return]
             except Refusal as refusal:
                 self._note(address(request), printable(name, 64), refusal.sentence)

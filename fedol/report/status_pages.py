@@ -32,6 +32,7 @@ OWN += "base-uri 'none'; frame-ancestors 'none'"
 REPORTS = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
 REPORTS += "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts"
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-store"}
+EVERY = 1.0  # seconds between two looks for changes
 VIEWERS = 100  # live pages at once; more have to reload
 LASTS = 12 * 3600  # seconds that a login lasts
 FORM_LIMIT, FORM_TIME = 2048, 10  # bytes and seconds of a form of ours
@@ -166,7 +167,7 @@ class StatusPages:
         return StreamingResponse(self._changes(template, view), 200, headers, "text/event-stream")
 
     async def _changes(self, template: str, view: View) -> AsyncIterator[str]:
-        """Every second the parts of the page that are not as they were."""
+        """Now and then the parts of the page that are not as they were."""
         self._viewers += 1
         shown: dict[str, str] = {}
         try:
@@ -177,7 +178,7 @@ class StatusPages:
                     yield f"data: {json.dumps(new)}\n\n"
                 else:
                     yield ": nothing new\n\n"  # so that a connection that is gone is noticed
-                await asyncio.sleep(1)
+                await asyncio.sleep(EVERY)
             yield "event: end\ndata: over\n\n"
         finally:
             self._viewers -= 1

@@ -29,8 +29,15 @@ from fedol.federation.receipts import DIGEST, Receipt
 from fedol.federation.sending import look
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.tokens import Tokens, new_token
+from fedol.federation.transports import https_client
 from fedol.federation.transports.https_client import Sender
 from fedol.federation.transports.https_server import Limits
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody waits for a client that waits."""
+    monkeypatch.setattr(https_client, "FIRST_WAIT", 0.05)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from small_intake import Listening, until
 
 from fedol import Knowledge
 from fedol.federation.taskfolder import TaskFolder
+from fedol.report import status_pages
 from fedol.report.status_pages import Login
 
 EVIL = "evil <img src=x onerror=window.owned=1>.fedol"
@@ -31,6 +32,11 @@ NAMES = ("alice", "bob", "carol", "dave")
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Federation:
     return Federation(tmp_path_factory.mktemp("federation"))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_pages, "EVERY", 0.1)
 
 
 @pytest.fixture

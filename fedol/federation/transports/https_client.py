@@ -28,7 +28,7 @@ CHUNK = 65_536
 ANSWER_LIMIT = 65_536  # bytes of an answer that are read
 TIMEOUT = 30.0  # seconds without a word from the server
 HANGS_UP = 3  # connections in a row, after which that is no accident
-LONGEST_WAIT = 30.0  # seconds between two attempts
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between two attempts
 AGAIN = {408, 409, 423, 425, 429, 500, 502, 503, 504, 507}  # what may pass; at 409 the offset is asked for again
 Say = Callable[[str], None]
 
@@ -170,7 +170,7 @@ class Sender:
 
     def _until(self, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Try until it works, or what is in its way will not pass, or the patience is at its end."""
-        end, pause = time.monotonic() + self._patience, 0.5
+        end, pause = time.monotonic() + self._patience, FIRST_WAIT
         while True:
             try:
                 return attempt()

@@ -156,6 +156,7 @@ def listening(
             yield Collection(https, show, status)
         finally:
             pages.over = True
+            (coordinator.out / KEPT / LOGIN).unlink(missing_ok=True)
 
 
 def until_interrupted() -> None:

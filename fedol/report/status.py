@@ -34,7 +34,7 @@ class Status(Observer):
         self._arriving: dict[str, str] = {}
         self._turned: deque[tuple[str, str, str, str]] = deque(maxlen=TURNED_AWAY)
         self._turned_away = 0
-        self._lock = Lock()  # epochs are told from the threads that train
+        self._lock = Lock()  # of what is told by several threads
         self._total = self._done = 0
         self._began = 0.0
         self.close_now = Event()  # set when the coordinator closes the intake
@@ -49,9 +49,10 @@ class Status(Observer):
     def turned_away(self, address: str, client: str, sentence: str) -> bool:
         """A request was refused; whether that is news, and not the same again."""
         told = (address, client, sentence)
-        news = told not in {entry[1:] for entry in self._turned}
-        self._turned.appendleft((datetime.now(UTC).strftime("%H:%M:%S"), address, client, sentence))
-        self._turned_away += 1
+        with self._lock:
+            news = told not in {entry[1:] for entry in self._turned}
+            self._turned.appendleft((datetime.now(UTC).strftime("%H:%M:%S"), *told))
+            self._turned_away += 1
         return news
 
     def stage(self, name: str, epochs: int) -> None:
@@ -79,6 +80,8 @@ class Status(Observer):
         inside = len(roster.clients) if roster else 0
         # Who is missing at the end is among the refused, too, but has a row of its own.
         refused = [pair for pair in roster.refused.items() if pair[0] not in self._task.clients] if roster else []
+        with self._lock:
+            turned = list(self._turned)
         view = {
             "task": self._task.name or self._task.id,
             "inside": inside,
@@ -93,7 +96,7 @@ class Status(Observer):
             "clients": self._clients() if names else [],
             "refused": refused if names else [],
             "unnamed": roster.unnamed if roster else 0,
-            "turned": list(self._turned) if names else [],
+            "turned": turned if names else [],
             "turned_more": max(0, self._turned_away - TURNED_AWAY),
         }
         return {**view, "news": _news(view)}

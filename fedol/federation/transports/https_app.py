@@ -26,7 +26,7 @@ from fedol.text import MOST, check_name, printable
 RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
 MOST_ADDRESSES = 10_000  # that are kept in mind; then those are forgotten that have behaved
 Note = Callable[[str, str, str], None]
-"""Told of every refusal: the address, the client it was said to be, the sentence."""
+"""Told of refusals: the address, the client it was said to be, the sentence."""
 
 
 class Refusal(Exception):
@@ -93,7 +93,8 @@ class Intake:
                     raise Refusal(429, "Too many requests come from this address; try again a little later.", wait)
                 return await handle(request, self._client(request, name))  # type: ignore[no-any-return]
             except Refusal as refusal:
-                self._note(address(request), printable(name, 64), refusal.sentence)
+                if refusal.status != 429:  # else a flood would be one of lines, too
+                    self._note(address(request), printable(name, 64), refusal.sentence)
                 headers = {"retry-after": str(refusal.after)} if refusal.after else {}
                 return JSONResponse({"error": refusal.sentence}, refusal.status, headers)
 
@@ -106,11 +107,11 @@ class Intake:
         try:
             known = self._tokens.fits(check_name(name), token if scheme.lower() == "bearer" else "")
         except InputError as error:
+            self._strange(request)
             raise Refusal(404, str(error)) from None
         peer = request.scope["state"]["peer"]
         if not known and peer != name:
-            if wait := self._wrong.take(address(request)):
-                raise Refusal(429, "Too many requests with a wrong token come from this address.", int(wait) + 1)
+            self._strange(request)
             if said:
                 why = f"The token is not that of '{name}'; use the one that you got for this task, and your own name."
             elif peer is not None:
@@ -123,6 +124,11 @@ class Intake:
         if wait := self._own.take(name):
             raise Refusal(429, f"Too many requests come from '{name}'; try again a little later.", int(wait) + 1)
         return name
+
+    def _strange(self, request: Request) -> None:
+        """A refusal where this address has often been nobody."""
+        if wait := self._wrong.take(address(request)):
+            raise Refusal(429, "Too many requests with a wrong token come from this address.", int(wait) + 1)
 
     async def _look(self, request: Request, name: str) -> Response:
         return self._said(name, _digest(request))

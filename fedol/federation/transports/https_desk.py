@@ -36,7 +36,7 @@ class Upload:
 
     page: str
     sha256: str = ""
-    bytes: int = 0
+    size: int = 0
     received: str = ""
 
 
@@ -52,7 +52,8 @@ class Desk:
         self.roster = Roster(0.0)
         self._lock = RLock()  # of the records
         private_folder(kept)
-        sweep(kept)
+        for place, names in ((kept, "*"), (inbox, f"*{ENDING}")):
+            sweep(place, names)
         self.key = kept / "server.key"
         self.public_key = signing.public_key(self.key) if self.key.exists() else signing.new_key(self.key)
         self.uploads = {path.stem: self._read(path) for path in sorted(kept.glob("*.json"))}
@@ -106,7 +107,7 @@ class Desk:
         upload, (state, reason) = self._upload(client), self.state(client)
         if not upload.sha256 or state is None:
             return None
-        about = Receipt(self.task.id, client, upload.sha256, upload.bytes, upload.received, state, reason)
+        about = Receipt(self.task.id, client, upload.sha256, upload.size, upload.received, state, reason)
         return about.signed(self.key)
 
     def offset(self, client: str, sha256: str) -> int:

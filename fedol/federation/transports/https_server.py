@@ -59,7 +59,7 @@ class Connection(H11Protocol):
         self.counts[self._from] += 1
         shown = transport.get_extra_info("ssl_object")
         self.app = partial(_with_peer, self.app, _common_name(shown.getpeercert() if shown else None))
-        if self.counts[self._from] > self.limits.per_address:
+        if self.counts[self._from] > self.limits.per_address or len(self.connections) > self.limits.connections:
             transport.abort()
         self._watch()
 
@@ -119,6 +119,18 @@ class _Loop(asyncio.SelectorEventLoop):
         return super().create_server(*args, **kwargs)
 
 
+def _make_room(connections: int) -> None:
+    """Let this process have more files open than there are connections: a crowd must not keep it from its own."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * connections if hard == resource.RLIM_INFINITY else min(hard, 4 * connections)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 class WebServer:
     """An application at an address, from ``start`` to ``stop``."""
 
@@ -126,8 +138,9 @@ class WebServer:
         self.context = context = address.context()
         self._socket = address.bind()
         port = self._socket.getsockname()[1]
-        name = address.host if address.host not in ("0.0.0.0", "::") else socket.getfqdn()
+        name = address.host if address.host not in ("0.0.0.0", "::") else socket.gethostname()
         self.url = f"{'https' if context else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
+        _make_room(limits.connections)
         config = Config(
             app,
             http=partial(Connection, limits=limits, counts=Counter()),  # type: ignore[arg-type]
@@ -138,7 +151,6 @@ class WebServer:
             access_log=False,
             proxy_headers=False,  # else anybody could claim any address
             server_header=False,
-            limit_concurrency=limits.connections,
             h11_max_incomplete_event_size=HEAD_LIMIT,
             timeout_graceful_shutdown=SHUTDOWN,
             ssl_context_factory=(lambda config, default: context) if context else None,

@@ -6,7 +6,7 @@ source.addEventListener("message", (event) => {
   say("");
   for (const [id, html] of Object.entries(JSON.parse(event.data))) {
     const part = document.getElementById(id);
-    if (part) part.innerHTML = html;
+    if (part && part.innerHTML !== html) part.innerHTML = html;
   }
 });
 source.addEventListener("end", () => { source.close(); say("The server has ended."); });

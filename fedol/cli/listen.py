@@ -68,6 +68,8 @@ class Wanted:
                 raise InputError("Say where clients' files arrive: --inbox FOLDER, --listen HOST:PORT or both.")
             return None
         try:
+            import uvicorn  # noqa: F401 (whether it is there)
+
             from fedol.federation.transports.https_tls import Address
         except ImportError as error:
             raise FedolError(f"--listen needs the package {error.name}: pip install 'fedol[https]'.") from None

@@ -60,6 +60,7 @@ def sent(listening: Listening, name: str) -> str:
 def logged_in(browser: Any, listening: Listening, theme: str = "light", width: int = 1120) -> Any:
     opened(browser, f"{listening.url}/login?code={listening.pages.login.code}", theme, width)
     browser.find_element("css selector", "button").click()
+    until(lambda: browser.find_elements("id", "actions"))
     return browser
 
 

@@ -27,7 +27,7 @@ def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
     try:
         data = read_bounded(path)
         fits = _fits(data, task)
-        most = task.samples * len(task.classes) if task else None
+        most = task.rows * len(task.classes) if task else None
         knowledge, header = Knowledge.decode(data, most=most)
     except InputError as error:
         raise InputError(f"{path} is no knowledge file that can be read: {error}.") from None

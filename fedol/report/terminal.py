@@ -123,20 +123,20 @@ def _percent(value: float | None) -> str:
     return "" if value is None else percent(value)
 
 
-def partition_table(counts: np.ndarray, classes: tuple[str, ...]) -> Table:
-    """Samples per client, how many classes it holds, and its most frequent ones."""
-    table = plain_table(f"{counts.sum():,} private samples, {len(counts)} clients, {len(classes)} classes")
-    for heading in ("client", "samples", "classes"):
+def partition_table(counts: np.ndarray, classes: tuple[str, ...], kind: str = "classes") -> Table:
+    """Samples per client, how many classes it holds, and its most frequent ones; of findings, those that are there."""
+    what = "private samples" if kind == "classes" else "findings in private samples"
+    table = plain_table(f"{counts.sum():,} {what}, {len(counts)} clients, {len(classes)} {kind}")
+    for heading in ("client", "samples" if kind == "classes" else "found", kind):
         table.add_column(heading, justify="right")
-    table.add_column("most frequent classes (samples)")
+    table.add_column(f"most frequent {kind} (samples)")
     for client, row in enumerate(counts):
         top = [c for c in np.argsort(-row, kind="stable")[:4] if row[c]]
         words = ", ".join(f"{classes[c]} ({row[c]:,})" for c in top)
         table.add_row(str(client), f"{row.sum():,}", str((row > 0).sum()), plain(words))
     holders = (counts > 0).sum(0)
-    table.caption = (
-        f"A class is held by {holders.min()} to {holders.max()} clients; {int((holders == 0).sum())} by none."
-    )
+    what, none = "class" if kind == "classes" else "finding", int((holders == 0).sum())
+    table.caption = f"A {what} is held by {holders.min()} to {holders.max()} clients; {none} by none."
     return table
 
 

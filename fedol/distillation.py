@@ -196,11 +196,12 @@ def hear(
 ) -> tuple[Teacher, list[dict[str, Any]]]:
     """Screen the clients, and let the method hear those that are listened to; the verdict beside its teacher.
 
-    Clients are screened once, by all that they say; of ``findings``, the method hears them about each.
+    Of ``findings`` the method hears them about each. Nobody is screened then: an honest client that never saw a finding
+    is sure that nobody has it, and agrees with the others no more than a liar does.
     """
     audience, screening = Audience(knowledge, note), list[dict[str, Any]]()
     heard: Iterable[Knowledge] = audience
-    if settings.defence.trust:
+    if settings.defence.trust and not findings:
         kept = store.screening() if store else None
         masses = method.client.sends == "ratios"
         screening = screen(audience, masses).as_json() if kept is None else kept

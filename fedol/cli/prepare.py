@@ -130,9 +130,8 @@ def new_task(
     if as_json:
         print(json.dumps({"folder": str(folder), "id": task.id, "name": task.name, "samples": task.samples}))
         return
-    say(
-        f"Task {task.name} ({task.id}): {task.samples:,} public samples, {len(names)} {'findings' if findings else 'classes'}."
-    )
+    kind = "findings" if findings else "classes"
+    say(f"Task {task.name} ({task.id}): {task.samples:,} public samples, {len(names)} {kind}.")
     if task.secret:
         say(f"Answers are summed in secret by {' and '.join(task.secret.helpers)}, of {task.secret.least} and more.")
     say(f"Give everyone a copy of {folder}{'; the public samples travel otherwise' if only_fingerprint else ''}.")

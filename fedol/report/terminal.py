@@ -82,6 +82,7 @@ def run_table(summary: dict[str, Any], beside: Sequence[dict[str, Any]] = ()) ->
         f"The server is {abs(gain):.1f} points {'above' if gain >= 0 else 'below'} the best client; "
         f"each client uploaded {size(summary['upload_bytes_per_client'])} once."
     )
+    table.caption = " ".join([table.caption, *of_findings(server)])
     return table
 
 
@@ -168,7 +169,10 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         lines.append(
             f"Accuracy on {summary['test']['samples']:,} test samples: {percent(summary['test']['accuracy'])}."
         )
+        lines += of_findings(summary["test"])
     lines += in_secret(summary)
+    if "findings" in summary["task"] and "trust" in summary["config"]["defence"]:
+        lines.append("No client was screened: where samples have findings, nothing tells a liar from a specialist.")
     lines += _fallback(summary["history"][-1])
     if "changed" in summary:
         changed = summary["changed"]
@@ -181,6 +185,13 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         if before:
             lines.append(f"Accuracy before: {percent(before['accuracy'])}, now: {percent(after['accuracy'])}.")
     return lines
+
+
+def of_findings(score: dict[str, Any]) -> list[str]:
+    """How well findings are told apart; nothing where samples have classes."""
+    if score.get("auroc") is None:
+        return []
+    return [f"That is the share of right answers to all findings; their mean AUROC is {score['auroc']:.3f}."]
 
 
 def in_secret(summary: dict[str, Any]) -> list[str]:

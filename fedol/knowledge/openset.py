@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from fedol.data.findings import check_marks
+from fedol.data.findings import check_marks, strata
 from fedol.errors import InputError
 from fedol.knowledge.task import Task
 from fedol.knowledge.upload import Knowledge
@@ -78,7 +78,7 @@ class OpenSet:
         self._of_findings = np.ndim(y) == 2
         if self._of_findings:
             marks = check_marks(y, private, "y")
-            held, encoded = np.zeros(1, dtype=np.int64), np.zeros(private, dtype=np.int64)  # private, whatever it has
+            held, encoded = np.unique(strata(marks)[0], return_inverse=True)  # for the mass: which kind of sample
             every, columns = list(range(marks.shape[1])), list(range(marks.shape[1]))
             probs = np.stack([self._answers(both, own, mark, other, 2)[:, 1] for mark in marks.T], 1)
         else:
@@ -135,7 +135,7 @@ class OpenSet:
         return self.mass_ >= FAMILIAR
 
     def _answers(self, samples: Any, own: Any, encoded: Any, asked: Any, labels: int) -> Floats:
-        """Distributions over the labels 0, 1, ...; certain, and without a fit, where the client has one of them alone."""
+        """Distributions over the labels 0, 1, ...; without a fit, and certain, where the client has only one."""
         if (encoded == encoded[0]).all():
             return np.tile(np.eye(labels)[encoded[0]], (len(asked), 1))
         found = self._fitted(samples, own, encoded, asked, labels)

@@ -74,7 +74,7 @@ class Knowledge(Card):
         ``classes_``), where it knows only some; also in what follows. Of a task of findings, ``probs`` are those of
         each finding, [samples, findings].
         """
-        if task is not None and _of_findings(probs, task):
+        if task is not None and _of_findings(probs, task, client):
             return cls.from_findings(probs, task, client)
         found = _placed(probs, task, classes)
         checked = probabilities(probs, 2, f"{client}'s probabilities").float().cpu()
@@ -85,7 +85,7 @@ class Knowledge(Card):
         """Knowledge around a model of findings: the probability of each one of every public sample, [N, findings]."""
         yes = exact(to_tensor(probs, f"{client}'s probabilities")).cpu()
         check_values(yes, (yes >= 0) & (yes <= 1), f"{client}'s probabilities", "between 0 and 1, one for each finding")
-        if yes.dim() != 2 or not yes.numel():
+        if yes.dim() != 2 or not yes.numel() or (task is not None and not _of_findings(yes, task, client)):
             raise InputError(f"{client}'s probabilities must be [samples, findings], but are {list(yes.shape)}.")
         logs = torch.stack([1 - yes, yes], -1).flatten(0, 1).float().clamp_min(TINY).log()
         return replace(cls._of(logs, task, client, None), findings=yes.shape[1])
@@ -99,7 +99,7 @@ class Knowledge(Card):
         Of a task of findings, a number for each, whose sigmoid is its probability: [samples, findings].
         """
         tensor = to_tensor(logits, f"{client}'s logits").float().cpu()
-        if task is not None and _of_findings(tensor, task):
+        if task is not None and _of_findings(tensor, task, client):
             tensor = torch.stack([torch.zeros_like(tensor), tensor], -1).flatten(0, 1)
         found = _placed(tensor, task, classes)
         if tensor.dim() != 2 or not tensor.numel():
@@ -181,9 +181,9 @@ class Knowledge(Card):
                 held = tuple(sorted(found))
             log_probs = on_all_classes(log_probs, found, len(task.classes))
         if task is not None and log_probs.shape != (task.rows, len(task.classes)):
-            what = f"{len(task.findings)} findings" if task.findings else f"{len(task.classes)} classes"
             raise InputError(
-                f"{client} predicts {list(log_probs.shape)}, but the task has {task.samples} public samples and {what}."
+                f"{client} predicts {list(log_probs.shape)}, but the task has {task.samples} public samples "
+                f"and {len(task.classes)} classes."
             )
         findings = 0 if task is None else len(task.findings)
         return cls(log_probs, NO_TASK if task is None else task.ref, check_name(client), held=held, findings=findings)
@@ -286,9 +286,17 @@ class Knowledge(Card):
             raise InputError(f"{path} is refused: {error}.", Path(path)) from None
 
 
-def _of_findings(values: Array, task: Task) -> bool:
-    """Whether these have a column for each finding of the task, rather than a row."""
-    return bool(task.findings) and tuple(np.shape(values)) == (task.samples, len(task.findings))
+def _of_findings(values: Array, task: Task, client: str) -> bool:
+    """Whether these have a column for each finding of the task; what has a row for each is ours."""
+    shape = tuple(np.shape(values))
+    if not task.findings or shape == (task.rows, len(task.classes)):
+        return False
+    if shape != (task.samples, len(task.findings)):
+        raise InputError(
+            f"{client} predicts {list(shape)}, but the task has {task.samples} public samples and "
+            f"{len(task.findings)} findings."
+        )
+    return True
 
 
 def _placed(columns: Array, task: Task | None, classes: Any) -> list[int] | None:

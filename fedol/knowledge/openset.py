@@ -137,9 +137,11 @@ class OpenSet:
     def _answers(self, samples: Any, own: Any, encoded: Any, asked: Any, labels: int) -> Floats:
         """Distributions over the labels 0, 1, ...; without a fit, and certain, where the client has only one."""
         if (encoded == encoded[0]).all():
-            return np.tile(np.eye(labels)[encoded[0]], (len(asked), 1))
+            certain: Floats = np.tile(np.eye(labels)[encoded[0]], (len(asked), 1))
+            return certain
         found = self._fitted(samples, own, encoded, asked, labels)
-        return found / found.sum(1, keepdims=True)
+        shares: Floats = found / found.sum(1, keepdims=True)
+        return shares
 
     def _fitted(self, samples: Any, seen: Any, target: Any, asked: Any, labels: int) -> Floats:
         """What a copy, fitted to the samples ``seen`` with the labels 0, 1, ..., says of those ``asked``."""

@@ -95,7 +95,8 @@ def suspicions(evidence: dict[str, Any]) -> list[dict[str, str]]:
     spread = 1.4826 * float(np.median(np.abs(agreement - middle)))  # the deviation of a normal with this median gap
     for k, name in enumerate(evidence["clients"]):
         answers = {sample["votes"][k][0] for sample in evidence["samples"]}
-        if len(answers) == 1 and len(evidence["samples"]) > 1:
+        alike = len(answers) == 1 and len(evidence["samples"]) > 1
+        if alike and "findings" not in evidence:  # of which a client may honestly never have seen any
             found.append({"client": name, "reason": "It answers the same class to every sample shown here."})
         elif len(agreement) >= ENOUGH and agreement[k] < middle - FAR * max(spread, CLOSE):
             reason = (

@@ -147,7 +147,8 @@ class Dataset(Card):
                 f"{name}: training images are {measures(x.shape[1:])} but test images are {measures(test.shape[1:])}; "
                 "make them the same size."
             )
-        read = _marks if np.ndim(train_y) == 2 else _classes
+        several = np.ndim(train_y) == 2 and np.shape(train_y)[1] > 1  # one finding is two classes
+        read = _marks if several else _classes
         y, test_labels, names, findings = read(train_y, test_y, classes, (len(x), len(test)), name)
         sites = None if groups is None else _groups(groups, len(x), f"{name}: groups")
         return cls(name, Labelled(samples(x), y, sites), Labelled(samples(test), test_labels), names, findings)

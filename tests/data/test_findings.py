@@ -48,7 +48,7 @@ def test_the_fingerprint_covers_marks_and_names() -> None:
         (MARKS[:3], None, "train_y must be zeros and ones"),
         (MARKS, ["a"], "train_y marks 2 findings, but 1 have names"),
         (MARKS, ["a", "a"], "names that are all different"),
-        (MARKS[:, :1], None, "test_y marks 2 findings, but 1 have names"),
+        (np.c_[MARKS, MARKS], None, "test_y marks 2 findings, but 4 have names"),
     ],
 )
 def test_marks_that_make_no_sense_are_refused(marks: Any, names: Any, why: str) -> None:

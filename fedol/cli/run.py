@@ -219,7 +219,8 @@ def predict(
     """
     import numpy as np
 
-    from fedol.data.own import load_samples
+    from fedol.data import Reading
+    from fedol.data.stored import load_samples
     from fedol.model import load
     from fedol.progress import watched
     from fedol.report.live import LiveProgress
@@ -227,7 +228,7 @@ def predict(
 
     model = load(run, trust_code=trust_code)
     with LiveProgress(quiet=as_json):
-        found, names = load_samples(samples)
+        found, names = load_samples(samples, reading=Reading().under(model.architecture.prepare))
         parts = [found.take(slice(start, start + BATCH)) for start in range(0, len(found), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
     rows = [

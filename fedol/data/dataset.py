@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedol.core.arrays import fingerprint as fingerprint
-from fedol.data.samples import Preprocessing, Samples, samples
+from fedol.data.samples import Preprocessing, Samples
 from fedol.errors import InputError, measures
 from fedol.seeding import numpy_generator
 from fedol.text import Card
@@ -121,17 +121,21 @@ class Dataset(Card):
     ) -> Dataset:
         """Check arrays of images and make them a dataset.
 
+        Frames of pandas or polars, and floats [N, columns], are rows of a table, in which NaN is missing.
         Images are [N, H, W], [N, C, H, W] or [N, H, W, C] with one or three channels (where both of the last two
         could be meant, channels come first), uint8 or floats in [0, 1], which are rounded to uint8.
         Labels are integers 0..C-1; without ``classes`` the names are "0", "1", ... up to the largest label.
         ``groups`` are the sites of the training images, names or numbers; the partition ``sites`` makes them clients.
         """
-        x, test = pixels(train_x, f"{name}: train_x"), pixels(test_x, f"{name}: test_x")
-        if x.shape[1:] != test.shape[1:]:
+        from fedol.data.kinds import given_values  # which knows the kinds, made of what is defined here
+
+        x, test = given_values(train_x, f"{name}: train_x"), given_values(test_x, f"{name}: test_x")
+        if x.kind != test.kind or x.shape != test.shape:
             raise InputError(
-                f"{name}: training images are {measures(x.shape[1:])} but test images are {measures(test.shape[1:])}; "
+                f"{name}: training {x.kind} are {measures(x.shape)} but test {test.kind} are {measures(test.shape)}; "
                 "make them the same size."
             )
+        test = test.like(x)
         y, test_labels = _labels(train_y, len(x), f"{name}: train_y"), _labels(test_y, len(test), f"{name}: test_y")
         top = int(max(y.max(), test_labels.max()))
         names = tuple(str(c) for c in (range(top + 1) if classes is None else classes))
@@ -141,7 +145,30 @@ class Dataset(Card):
         if len(names) < fewest or len(set(names)) < len(names):
             raise InputError(f"{name}: the class names must be two or more and all different, not {_brief(names)}.")
         sites = None if groups is None else _groups(groups, len(x), f"{name}: groups")
-        return cls(name, Labelled(samples(x), y, sites), Labelled(samples(test), test_labels), names)
+        return cls(name, Labelled(x, y, sites), Labelled(test, test_labels), names)
+
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        label: str | None = None,
+        test: Any = None,
+        text: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        missing: Sequence[str] = (),
+        name: str = "data",
+    ) -> Dataset:
+        """A frame of pandas or polars with a row per sample, one column of which is the label.
+
+        Columns of words are categories, and so are those of ``categories``; the others are numbers. What stands for a
+        missing value beside NaN, None, "?" and the like is ``missing``. With columns of ``text``, these alone are what
+        is learnt from. ``test`` are the test rows, another frame; without them a fifth of each class is held out.
+        """
+        from fedol.data.reading import Reading, from_frame
+
+        several = (tuple([words] if isinstance(words, str) else map(str, words)) for words in (text, categories, missing))
+        return from_frame(frame, test, Reading(label, *several), name)
 
 
 def pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:

@@ -57,10 +57,11 @@ class Normalisation(Preprocessing):
     def accept(self, values: Samples | Array, shape: Shape) -> Samples:
         """Images of this shape."""
         if not isinstance(values, Samples):
-            values = Images(to_tensor(values, "images"))
-            if values.values.dtype != torch.uint8:  # they would be divided by 255 again
-                what = str(values.values.dtype).removeprefix("torch.")
+            tensor = to_tensor(values, "images")
+            if tensor.dtype != torch.uint8:  # they would be divided by 255 again
+                what = str(tensor.dtype).removeprefix("torch.")
                 raise InputError(f"The model takes images as uint8, 0 to 255, but these are {what}; convert them.")
+            values = Images(tensor)
         return super().accept(values, shape)
 
 
@@ -159,6 +160,7 @@ class ImageBatches(Batches):
     """
 
     def __init__(self, images: Images, normalise: Normalisation, device: torch.device) -> None:
+        # Not by the general way, which keeps what is prepared as float32.
         self.pixels = images.values.to(device).permute(0, 2, 3, 1).contiguous()
         self._mean = torch.tensor(normalise.mean, device=device)
         self._std = torch.tensor(normalise.std, device=device)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from fedol.core.arrays import Array
-from fedol.data.own import load_samples, store, stored
+from fedol.data.stored import load_samples, store, stored
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_json, write_json

@@ -193,12 +193,25 @@ def cnn_large(*, classes: int, shape: tuple[int, int, int], width: int) -> CNN:
     return CNN([2 * width, 4 * width, 4 * width], classes=classes, shape=shape)
 
 
-def mlp(*, classes: int, shape: tuple[int, int, int], width: int) -> nn.Sequential:
-    """A client: all pixels, one hidden layer of ``4 * width`` units, ReLU, linear."""
+def mlp(*, classes: int, shape: tuple[int, ...], width: int) -> nn.Sequential:
+    """A client: all values, one hidden layer of ``4 * width`` units, ReLU, linear."""
     layers: OrderedDict[str, nn.Module] = OrderedDict(
         flatten=nn.Flatten(),
         hidden=nn.Linear(math.prod(shape), 4 * width),
         relu=nn.ReLU(),
         head=nn.Linear(4 * width, classes),
+    )
+    return nn.Sequential(layers)
+
+
+def mlp_large(*, classes: int, shape: tuple[int, ...], width: int) -> nn.Sequential:
+    """A server: all values, two hidden layers of ``8 * width`` units."""
+    layers: OrderedDict[str, nn.Module] = OrderedDict(
+        flatten=nn.Flatten(),
+        first=nn.Linear(math.prod(shape), 8 * width),
+        relu=nn.ReLU(),
+        second=nn.Linear(8 * width, 8 * width),
+        relu2=nn.ReLU(),
+        head=nn.Linear(8 * width, classes),
     )
     return nn.Sequential(layers)

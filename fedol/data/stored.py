@@ -1,8 +1,8 @@
 """Samples without labels in files: yours to predict, and a task's public ones, which may be a stranger's.
 
-A task's folder keeps them in ``public.npz``, as arrays without pickled objects; the array ``kind`` says of what kind
-they are, and images, which were there first, do without. What a stranger's file claims is compared before anything is
-unpacked.
+A task's folder keeps them in ``public.npz``, as arrays without pickled objects. ``kind`` and ``about`` are JSON that
+says what they are; images, which were there first, do without. What a stranger's file claims is compared before
+anything is unpacked.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedol.data.columns import CATEGORY, NUMBER, Column
 from fedol.data.images import Images
 from fedol.data.kinds import of_values
 from fedol.data.own import load_images, read_array
@@ -27,9 +26,10 @@ from fedol.data.samples import Samples
 from fedol.data.tables import Table
 from fedol.errors import InputError, cause
 from fedol.files import write_atomically
-from fedol.text import MOST, is_text, printable
+from fedol.text import MOST, printable
 
-MOST_TOLD = 1 << 26  # bytes of a stranger's columns and their categories
+KINDS = {kind.kind: kind for kind in (Table,)}
+MOST_TOLD = 1 << 26  # bytes of JSON: a stranger's columns and their categories
 
 
 def load_samples(path: Path, count: int | None = None, reading: Reading = Reading()) -> tuple[Samples, list[str]]:
@@ -40,5 +40,69 @@ def load_samples(path: Path, count: int | None = None, reading: Reading = Readin
         if count is not None and len(found) != count:
             raise InputError(f"{path} holds {len(found):,} {found.kind}, but the task has {count:,}.")
         return found, _numbered(found)
-    if (kind := _kind(path)) is not None:
-        if kind not in READERS: dict[str, Callable[[Path, zipfile.ZipFile, int | None], Samples]] = {"tables": _read_table}
+    if path.is_file() and zipfile.is_zipfile(path):
+        with _unpacking(path) as archive:
+            if "kind.npy" in archive.namelist():
+                found = _unpacked(path, archive, count)
+                return found, _numbered(found)
+    images, names = load_images(path, count)
+    return of_values(images, str(path)), names
+
+
+def _numbered(found: Samples) -> list[str]:
+    return [str(position) for position in range(len(found))]
+
+
+def stored(folder: Path) -> Path:
+    """Where a task's folder keeps the public samples, if it does."""
+    return folder / "public.npz"
+
+
+def store(given: Samples, folder: Path) -> None:
+    """Keep the public samples in a task's folder, so that ``load_samples`` reads what is ``stored``."""
+    if isinstance(given, Images):
+        arrays = {"public": given.array()}
+    elif isinstance(given, tuple(KINDS.values())):
+        about, arrays = given.packed()
+        arrays = {"kind": _told(given.kind), "about": _told(about), **arrays}
+    else:
+        raise InputError(f"A task's folder does not hold {given.kind}; leave them out of it.")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    write_atomically(stored(folder), buffer.getvalue())
+
+
+def _told(value: Any) -> np.ndarray:
+    """A plain value as bytes of JSON."""
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+@contextmanager
+def _unpacking(path: Path) -> Iterator[zipfile.ZipFile]:
+    """An archive; whatever goes wrong within means that it is damaged, or a stranger's trick."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except Exception as error:  # a broken file can fail anywhere inside an archive or a header
+        raise InputError(f"{path} cannot be read as samples ({printable(cause(error), MOST)}); get another.") from None
+
+
+def _unpacked(path: Path, archive: zipfile.ZipFile, count: int | None) -> Samples:
+    kind = KINDS.get(_heard(archive, "kind"))
+    if kind is None:
+        raise InputError("their kind is unknown to this version of FedOL")
+    arrays = {}
+    for name in kind.members:
+        with archive.open(f"{name}.npy") as member:
+            arrays[name] = np.asarray(read_array(member, path, count))
+    return kind.unpacked(_heard(archive, "about"), arrays)
+
+
+def _heard(archive: zipfile.ZipFile, name: str) -> Any:
+    """What ``_told`` wrote."""
+    with archive.open(f"{name}.npy") as member:
+        data = member.read(MOST_TOLD)
+    told = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    if told.dtype != np.uint8:
+        raise InputError("a description is not text")
+    return json.loads(told.tobytes())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from fedol.data.columns import CATEGORY, NUMBER, Column
 from fedol.data.encoding import MOST_CATEGORIES, Choice, Encoding, Scale, code
 from fedol.data.samples import FIRST, Index, Samples, Shape
 from fedol.errors import InputError, unknown
-from fedol.text import printable
+from fedol.text import is_text, printable
 
 Floats = npt.NDArray[np.float32]
 
@@ -58,15 +58,35 @@ class Table(Samples):
         counts = np.bincount(here[~np.isnan(here)].astype(np.int64), minlength=len(levels)).tolist()
         return [word for number, word in sorted((-number, word) for number, word in zip(counts, levels) if number)]
 
-    def canonical(self) -> Table:
-        """The same rows, each column with the categories alone that it has, in their order."""
+    members: ClassVar[tuple[str, ...]] = ("rows",)
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """To be kept: what it is as plain values, with the categories alone that it has, and the arrays ``members``."""
         columns, rows = list(self.columns), self.values.copy()
         for j, column in enumerate(columns):
             if column.kind == CATEGORY:
                 columns[j] = Column(column.name, CATEGORY, tuple(sorted(self.used(j))))
                 positions = {word: place for place, word in enumerate(columns[j].levels)}
                 rows[:, j] = _looked_up([positions.get(word, -1) for word in column.levels], rows[:, j])
-        return Table(rows, tuple(columns), self.missing)
+        about = {"columns": [[column.name, column.kind, column.levels] for column in columns], "missing": self.missing}
+        return about, {"rows": rows}
+
+    @classmethod
+    def unpacked(cls, about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Table:
+        """What ``packed`` gave, or an ``InputError`` that says what makes no sense: it may be a stranger's."""
+        columns = tuple(Column(name, kind, tuple(levels)) for name, kind, levels in about["columns"])
+        names, missing, rows = [column.name for column in columns], tuple(about["missing"]), arrays["rows"]
+        words = [*names, *missing, *(level for column in columns for level in column.levels)]
+        if not columns or len(set(names)) < len(names) or not all(isinstance(word, str) and is_text(word) for word in words):
+            raise InputError("its columns make no sense")
+        if rows.dtype != np.float32 or rows.shape[1:] != (len(columns),) or np.isinf(rows).any():
+            raise InputError("its rows are not those of its columns")
+        for j, column in enumerate(columns):
+            here = rows[~np.isnan(rows[:, j]), j]
+            coded = column.kind == CATEGORY and ((here >= 0) & (here < len(column.levels)) & (here % 1 == 0)).all()
+            if not (coded or (column.kind == NUMBER and not column.levels)):
+                raise InputError("the categories of a column make no sense")
+        return cls(rows, columns, missing)
 
     def take(self, index: Index) -> Table:
         """These rows."""

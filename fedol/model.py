@@ -140,12 +140,12 @@ class ServerModel(Card):
         return self.architecture.classes
 
     def predict_log_proba(self, inputs: Samples | Array) -> Tensor:
-        """Log-probabilities [N, classes] of samples, or of uint8 images [N, channels, H, W]."""
+        """Log-probabilities [N, classes] of samples, or of an array, a frame or strings that hold them."""
         known = self.architecture
         return predict(self.module, known.prepare.accept(inputs, known.shape), known.prepare, self.device)
 
     def predict_proba(self, inputs: Samples | Array) -> np.ndarray:
-        """Probabilities [N, classes] of samples, or of uint8 images [N, channels, H, W]."""
+        """Probabilities [N, classes] of samples, or of an array, a frame or strings that hold them."""
         probs: np.ndarray = self.predict_log_proba(inputs).exp().numpy()
         return probs
 
@@ -241,7 +241,7 @@ class FromRaw(nn.Module):
 def export_onnx(model: ServerModel, path: Path) -> None:
     """Write the file: its input is called ``images``, or as its kind is, its output ``probabilities``.
 
-    Its metadata has the class names."""
+    Its metadata has the class names, and what else ``Preprocessing.metadata`` tells."""
     for _ in watched(_steps(model, path), "exporting", 3):
         pass
 
@@ -276,7 +276,8 @@ def _steps(model: ServerModel, path: Path) -> Iterator[None]:
             graph = onnx.load(Path(scratch) / "model.onnx")
     except Exception as error:  # other people's models can fail anywhere inside the exporter
         raise FedolError(f"This model cannot be written as ONNX: {cause(error)}.") from error
-    onnx.helper.set_model_props(graph, {"classes": json.dumps(list(model.classes), ensure_ascii=False)})
+    told = {"classes": list(model.classes), **known.prepare.metadata()}
+    onnx.helper.set_model_props(graph, {name: json.dumps(value, ensure_ascii=False) for name, value in told.items()})
     onnx.checker.check_model(graph)
     write_atomically(path, graph.SerializeToString())
     yield

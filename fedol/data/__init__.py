@@ -8,8 +8,8 @@ from pathlib import Path
 from fedol.data.bundled import load_digits, load_fashion_mnist
 from fedol.data.cifar import load_cifar10, load_cifar100
 from fedol.data.dataset import Dataset, Labelled, Split, fingerprint, split
-from fedol.data.images import Images, Normalisation
 from fedol.data.encoding import Encoding
+from fedol.data.images import Images, Normalisation
 from fedol.data.kinds import from_pair
 from fedol.data.own import load_folder, load_npz
 from fedol.data.partitions import PARTITIONS, Partition, Pool, partition, register
@@ -17,7 +17,9 @@ from fedol.data.reading import Reading, load_rows
 from fedol.data.rows import holds_rows
 from fedol.data.samples import Preprocessing, Samples
 from fedol.data.schemes import ClassesPerClient, Column, Dirichlet, Iid, Sites
+from fedol.data.signals import Signals, Standardisation
 from fedol.data.tables import Table
+from fedol.data.texts import Texts, TfIdf
 from fedol.errors import InputError, unknown
 
 __all__ = [
@@ -37,9 +39,13 @@ __all__ = [
     "Preprocessing",
     "Reading",
     "Samples",
+    "Signals",
     "Sites",
     "Split",
+    "Standardisation",
     "Table",
+    "Texts",
+    "TfIdf",
     "fingerprint",
     "from_pair",
     "kind_of",
@@ -63,7 +69,7 @@ def kind_of(name: str, text: str | None = None) -> str:
     """The kind of samples that ``load`` gives, by the name alone."""
     if name in DATASETS or not holds_rows(Path(name)):
         return Images.kind
-    return "texts" if text else Table.kind
+    return Texts.kind if text else Table.kind
 
 
 def load(name: str, data_dir: str | Path | None = None, reading: Reading = Reading()) -> Dataset:

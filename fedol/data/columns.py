@@ -87,7 +87,7 @@ class Reader:
             values = np.array(cells, dtype=np.float64)
         except (TypeError, ValueError):  # a word, or nothing, among them
             values = np.array([math.nan if self._absent(cell) else number(cell) for cell in cells])
-            for place in np.flatnonzero(np.isnan(values)):
+            for place in np.flatnonzero(np.isnan(values)).tolist():
                 if not self._absent(cells[place]):
                     raise self._error(place, f"'{printable(cells[place], 40)}' is not a number") from None
         for word in self._missing - MISSING:
@@ -95,13 +95,13 @@ class Reader:
         with np.errstate(over="ignore"):
             block = values.astype(np.float32)
         if np.isinf(block).any():
-            place = int(np.isinf(block).argmax())
-            raise self._error(place, f"{values[place]} is no finite number of seven digits")
+            first = int(np.isinf(block).argmax())
+            raise self._error(first, f"{values[first]} is no finite number of seven digits")
         return block
 
     def _error(self, place: int, what: str) -> InputError:
         return InputError(
-            f"{self._where}, row {self._rows + int(place) + 1}, column '{printable(self._name, 40)}': {what}; mend it, "
+            f"{self._where}, row {self._rows + place + 1}, column '{printable(self._name, 40)}': {what}; mend it, "
             "or declare the word as missing or the column as a category."
         )
 

@@ -147,7 +147,6 @@ class Dataset(Card):
         sites = None if groups is None else _groups(groups, len(x), f"{name}: groups")
         return cls(name, Labelled(x, y, sites), Labelled(test, test_labels), names)
 
-
     @classmethod
     def from_frame(
         cls,
@@ -167,8 +166,10 @@ class Dataset(Card):
         """
         from fedol.data.reading import Reading, from_frame
 
-        several = (tuple([words] if isinstance(words, str) else map(str, words)) for words in (text, categories, missing))
-        return from_frame(frame, test, Reading(label, *several), name)
+        texts, chosen, absent = (
+            tuple([words] if isinstance(words, str) else map(str, words)) for words in (text, categories, missing)
+        )
+        return from_frame(frame, test, Reading(label, texts, chosen, absent), name)
 
 
 def pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:

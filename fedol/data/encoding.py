@@ -162,10 +162,10 @@ def _column(given: Any) -> Scale | Choice:
         if not _words(categories) or len(categories) > MOST_CATEGORIES:
             raise InputError("the categories of a column make no sense")
         return Choice(name, tuple(categories))
-    numbers = [given[key] for key in ("median", "mean", "std")]
-    if not all(type(value) in (int, float) and abs(value) < 1e38 for value in numbers) or not given["std"] > 0:
+    median, mean, std = (given[key] for key in ("median", "mean", "std"))
+    if not all(type(value) in (int, float) and abs(value) < 1e38 for value in (median, mean, std)) or not std > 0:
         raise InputError("the scale of a column makes no sense")
-    return Scale(name, *map(float, numbers), gaps=bool(given["gaps"]))
+    return Scale(name, float(median), float(mean), float(std), bool(given["gaps"]))
 
 
 def _words(given: Any) -> bool:

@@ -160,12 +160,11 @@ class ImageBatches(Batches):
     """
 
     def __init__(self, images: Images, normalise: Normalisation, device: torch.device) -> None:
-        # Not by the general way, which keeps what is prepared as float32.
         self.pixels = images.values.to(device).permute(0, 2, 3, 1).contiguous()
         self._mean = torch.tensor(normalise.mean, device=device)
         self._std = torch.tensor(normalise.std, device=device)
-        self._ready = device.type == "cpu" and 4 * self.pixels.numel() <= SMALL
-        if self._ready:
+        self._normalised = device.type == "cpu" and 4 * self.pixels.numel() <= SMALL
+        if self._normalised:
             self.pixels = self._normalise(self.pixels)
 
     def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
@@ -181,7 +180,7 @@ class ImageBatches(Batches):
             if patch is not None and mix:
                 source = torch.where(self._within(patch), patch[:, 0, None, None], source)
             pixels = self.pixels[source, *self._places(view)]
-        images = pixels if self._ready else self._normalise(pixels)
+        images = pixels if self._normalised else self._normalise(pixels)
         if patch is not None and not mix:
             images = images.masked_fill(self._within(patch)[..., None], 0)
         return images.permute(0, 3, 1, 2)

@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedol.data.dataset import Dataset, holdout, pixels
+from fedol.data.dataset import Dataset, holdout
 from fedol.errors import InputError, cause
 from fedol.progress import watched
 from fedol.text import MOST, printable
@@ -159,8 +159,8 @@ FEW_BYTES, PACKED = 1 << 28, 100
 LISTED = 80  # characters of the names that an archive holds
 
 
-def load_images(path: Path, count: int | None = None) -> tuple[npt.NDArray[np.uint8], list[str]]:
-    """uint8 [N, channels, H, W], and a name for each: its path in the folder, or its position in the array.
+def load_images(path: Path, count: int | None = None) -> tuple[npt.NDArray[Any], list[str]]:
+    """Images, or the values of an array, and a name for each: its path in the folder, or its position in the array.
 
     A folder's files are taken in the order of their paths, subfolders included, hidden ones not. An ``.npz`` file holds
     one array, or several of which the first of ``UNLABELLED`` counts. Of a stranger's images we know their ``count``:
@@ -175,8 +175,8 @@ def load_images(path: Path, count: int | None = None) -> tuple[npt.NDArray[np.ui
         return np.ascontiguousarray(read_images(files)), [str(file.relative_to(path)) for file in files]
     if path.suffix.lower() in SUFFIXES and path.is_file():
         return np.ascontiguousarray(read_images([path])), [path.name]
-    images = pixels(_array(path, count), str(path))
-    return images, [str(position) for position in range(len(images))]
+    values = np.atleast_1d(np.asarray(_array(path, count)))
+    return values, [str(position) for position in range(len(values))]
 
 
 def _array(path: Path, count: int | None) -> npt.ArrayLike:
@@ -201,10 +201,13 @@ def _array(path: Path, count: int | None) -> npt.ArrayLike:
         raise InputError(f"{path} cannot be read as images ({why}); give a folder, .npz or .npy.") from None
 
 
-def read_array(file: IO[bytes], path: Path, count: int | None) -> npt.ArrayLike:
-    """The array in an ``.npy`` file or a member of an archive: the very one whose header is looked at."""
+def read_array(file: IO[bytes], path: Path, count: int | None, stranger: bool = False) -> npt.ArrayLike:
+    """The array in an ``.npy`` file or a member of an archive: the very one whose header is looked at.
+
+    A ``stranger``'s may have any length, where no ``count`` is given, but not any size.
+    """
     file.seek(0)
-    if count is not None:
+    if stranger or count is not None:
         major, _ = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
@@ -214,9 +217,9 @@ def read_array(file: IO[bytes], path: Path, count: int | None) -> npt.ArrayLike:
     return array
 
 
-def _check_claim(path: Path, count: int, claim: tuple[int, ...], packed: int) -> None:
+def _check_claim(path: Path, count: int | None, claim: tuple[int, ...], packed: int) -> None:
     """Refuse another number of samples than there must be, or samples far larger than their files are."""
-    if claim[0] != count:
+    if count is not None and claim[0] != count:
         raise InputError(f"{path} holds {claim[0]:,} samples, but the task has {count:,}.")
     size, limit = math.prod(claim), max(FEW_BYTES, PACKED * packed)
     if size > limit:

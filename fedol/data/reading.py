@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from fedol.data.columns import CATEGORY, NUMBER, Column, Reader, spelled
 from fedol.data.dataset import Dataset, Labelled, holdout
-from fedol.data.rows import Rows, frame_rows, is_frame, read_rows, suffix
+from fedol.data.rows import TEXT, Rows, frame_rows, is_frame, read_rows
 from fedol.data.samples import Samples
 from fedol.data.tables import Table
+from fedol.data.texts import Texts
 from fedol.errors import InputError, unknown
 from fedol.progress import watched
 from fedol.settings import Columns
@@ -37,8 +38,8 @@ class Reading:
     @classmethod
     def of(cls, settings: Columns) -> Reading:
         """As settings say it."""
-        several = {name: _listed(getattr(settings, name)) for name in ("text", "categories", "missing")}
-        return cls(settings.label, test=settings.test, **several)
+        text, categories, missing = map(_listed, (settings.text, settings.categories, settings.missing))
+        return cls(settings.label, text, categories, missing, settings.test)
 
     def under(self, known: Any) -> Reading:
         """The same for rows that must be like those of a table, or of its encoding."""
@@ -110,6 +111,8 @@ def _read(rows: Rows, reading: Reading, label: str | None) -> tuple[Samples, lis
         raise InputError(f"{rows.where} has no column '{printable(lost[0], 40)}'; it has {held}.")
     if not names:
         raise InputError(f"{rows.where} has no column beside the labels; give a file with features.")
+    if reading.text or rows.names == (TEXT,):
+        return _read_texts(rows, names, label)
     declared = {_known(rows.names, name): CATEGORY for name in reading.categories} | dict(reading.columns)
     missing = reading.missing
     readers = {name: Reader(name, declared.get(name), missing, rows.where) for name in names}
@@ -123,6 +126,19 @@ def _read(rows: Rows, reading: Reading, label: str | None) -> tuple[Samples, lis
     if not len(values[0]):
         raise InputError(f"{rows.where} has no rows; give a file with a row per sample.")
     return Table(np.stack(values, 1), columns, missing), labels
+
+
+def _read_texts(rows: Rows, names: list[str], label: str | None) -> tuple[Samples, list[str]]:
+    """The strings of some columns, with a space between."""
+    texts, labels = list[str](), list[str]()
+    for block in watched(rows.blocks, "reading rows"):
+        columns = [block[rows.names.index(name)] for name in names]
+        texts += [" ".join(str(cell) for cell in cells if cell is not None) for cells in zip(*columns, strict=True)]
+        if label is not None:
+            labels += _labels(block[rows.names.index(label)], len(labels), rows.where)
+    if not texts:
+        raise InputError(f"{rows.where} has no rows; give a file with a row per sample.")
+    return Texts.of(texts, rows.where, () if rows.names == (TEXT,) else tuple(names)), labels
 
 
 def _labels(cells: Iterable[Any], before: int, where: str) -> list[str]:
@@ -183,7 +199,9 @@ def table_of(values: npt.NDArray[Any], where: str) -> Table:
         raise InputError(f"{where} is empty (shape {list(rows.shape)}); give at least one row.")
     if np.isinf(rows).any():
         row, column = np.argwhere(np.isinf(rows))[0]
-        raise InputError(f"{where} holds an infinity in row {row + 1}, column {column}; NaN stands for what is missing.")
+        raise InputError(
+            f"{where} holds an infinity in row {row + 1}, column {column}; NaN stands for what is missing."
+        )
     return Table(rows, tuple(Column(str(place), NUMBER) for place in range(rows.shape[1])))
 
 

@@ -56,17 +56,21 @@ def read_rows(path: Path) -> Iterator[Rows]:
         if suffix(path) in PARQUET:
             yield _parquet(path)
             return
-        opened = gzip.open(path, "rt", encoding="utf-8-sig", newline="") if path.suffix.lower() == ".gz" else None
-        with cast(IO[str], opened or path.open(encoding="utf-8-sig", newline="")) as file:
-            yield {**dict.fromkeys(LINES, _lines), **dict.fromkeys(JSON_LINES, _json)}.get(suffix(path), _csv)(
-                str(path), file
-            )
+        with _opened(path) as file:
+            known = {**dict.fromkeys(LINES, _lines), **dict.fromkeys(JSON_LINES, _json)}
+            yield known.get(suffix(path), _csv)(str(path), file)
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not text in UTF-8; save it as that.") from None
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise InputError(f"{path} cannot be read ({printable(cause(error), 200)}); get a fresh copy.") from None
+
+
+def _opened(path: Path) -> IO[str]:
+    if path.suffix.lower() == ".gz":
+        return cast(IO[str], gzip.open(path, "rt", encoding="utf-8-sig", newline=""))
+    return path.open(encoding="utf-8-sig", newline="")
 
 
 def _csv(where: str, file: IO[str]) -> Rows:
@@ -142,9 +146,7 @@ def _parquet(path: Path) -> Rows:
         file = ParquetFile(path)
     except ArrowException as error:
         raise InputError(f"{path} cannot be read as Parquet ({printable(cause(error), 200)}).") from None
-    blocks = (
-        [column.to_numpy(zero_copy_only=False) for column in batch.columns] for batch in file.iter_batches(BLOCK)
-    )
+    blocks = ([column.to_numpy(zero_copy_only=False) for column in batch.columns] for batch in file.iter_batches(BLOCK))
     return Rows(str(path), tuple(map(str, file.schema_arrow.names)), blocks)
 
 

@@ -125,6 +125,17 @@ class Samples(ABC):
         """A preprocessing that tells nothing of these samples: what a private training needs."""
         raise FedolError(f"There is no private training on {self.kind}; leave --dp-epsilon out.")
 
+    members: ClassVar[tuple[str, ...]] = ()  # the arrays that ``packed`` gives
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """To be kept in a task's folder: plain values that say what these are, and arrays."""
+        raise InputError(f"A task's folder does not hold {self.kind}; leave them out of it.")
+
+    @classmethod
+    def unpacked(cls, about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """What ``packed`` gave, or an ``InputError`` that says what makes no sense: it may be a stranger's."""
+        raise InputError(f"nothing keeps {cls.kind}")
+
     def floats(self) -> npt.NDArray[np.float32]:
         """The values as other frameworks' models expect them."""
         return self.array().astype(np.float32)

@@ -118,7 +118,7 @@ class Sites(Partition):
 @register
 @dataclass(frozen=True)
 class Column(Partition):
-    """``column:NAME``: what a row of a table says in a column decides whose it is, as a hospital or an occupation would.
+    """``column:NAME``: what a table's row says in a column decides whose it is, as a hospital or an occupation would.
 
     Values go to the clients from the most frequent to the rarest, each to the client that holds the fewest rows so far.
     The column is then no feature: at a site of its own it would say nothing.

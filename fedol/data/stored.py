@@ -1,7 +1,8 @@
 """Samples without labels in files: yours to predict, and a task's public ones, which may be a stranger's.
 
 A task's folder keeps them in ``public.npz``, as arrays without pickled objects. ``kind`` and ``about`` are JSON that
-says what they are; images, which were there first, do without. What a stranger's file claims is compared before
+says what they are; images, which were there first, do without. Signals are in ``public.npy``, which is not read but
+mapped. What a stranger's file claims is compared before
 anything is unpacked.
 """
 
@@ -18,17 +19,19 @@ from typing import Any
 import numpy as np
 
 from fedol.data.images import Images
-from fedol.data.kinds import of_values
+from fedol.data.kinds import given_values
 from fedol.data.own import load_images, read_array
 from fedol.data.reading import Reading, unlabelled
 from fedol.data.rows import holds_rows, read_rows
 from fedol.data.samples import Samples
+from fedol.data.signals import Signals
 from fedol.data.tables import Table
+from fedol.data.texts import Texts
 from fedol.errors import InputError, cause
 from fedol.files import write_atomically
 from fedol.text import MOST, printable
 
-KINDS = {kind.kind: kind for kind in (Table,)}
+KINDS: dict[str, type[Samples]] = {kind.kind: kind for kind in (Table, Texts)}
 MOST_TOLD = 1 << 26  # bytes of JSON: a stranger's columns and their categories
 
 
@@ -45,8 +48,23 @@ def load_samples(path: Path, count: int | None = None, reading: Reading = Readin
             if "kind.npy" in archive.namelist():
                 found = _unpacked(path, archive, count)
                 return found, _numbered(found)
-    images, names = load_images(path, count)
-    return of_values(images, str(path)), names
+    if path.suffix.lower() == ".npy" and (mapped := _mapped(path, count)) is not None:
+        return mapped, _numbered(mapped)
+    values, names = load_images(path, count)
+    return given_values(values, str(path)), names
+
+
+def _mapped(path: Path, count: int | None) -> Samples | None:
+    """The floats of a file, which are read as they are needed; None where it holds others."""
+    try:
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None  # whoever reads it as images says what is wrong
+    if values.dtype.kind != "f" or values.ndim < 2:
+        return None
+    if count is not None and len(values) != count:
+        raise InputError(f"{path} holds {len(values):,} samples, but the task has {count:,}.")
+    return given_values(values, str(path))
 
 
 def _numbered(found: Samples) -> list[str]:
@@ -55,18 +73,20 @@ def _numbered(found: Samples) -> list[str]:
 
 def stored(folder: Path) -> Path:
     """Where a task's folder keeps the public samples, if it does."""
-    return folder / "public.npz"
+    mapped = folder / "public.npy"
+    return mapped if mapped.exists() else folder / "public.npz"
 
 
 def store(given: Samples, folder: Path) -> None:
     """Keep the public samples in a task's folder, so that ``load_samples`` reads what is ``stored``."""
+    if isinstance(given, Signals):
+        given.write(folder / "public.npy")
+        return
     if isinstance(given, Images):
-        arrays = {"public": given.array()}
-    elif isinstance(given, tuple(KINDS.values())):
+        arrays: dict[str, Any] = {"public": given.array()}
+    else:
         about, arrays = given.packed()
         arrays = {"kind": _told(given.kind), "about": _told(about), **arrays}
-    else:
-        raise InputError(f"A task's folder does not hold {given.kind}; leave them out of it.")
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     write_atomically(stored(folder), buffer.getvalue())
@@ -94,7 +114,9 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, count: int | None) -> Sample
     arrays = {}
     for name in kind.members:
         with archive.open(f"{name}.npy") as member:
-            arrays[name] = np.asarray(read_array(member, path, count))
+            arrays[name] = np.asarray(
+                read_array(member, path, count if name == kind.members[0] else None, count is not None)
+            )
     return kind.unpacked(_heard(archive, "about"), arrays)
 
 

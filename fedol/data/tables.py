@@ -56,7 +56,8 @@ class Table(Samples):
         if not levels:
             return []
         counts = np.bincount(here[~np.isnan(here)].astype(np.int64), minlength=len(levels)).tolist()
-        return [word for number, word in sorted((-number, word) for number, word in zip(counts, levels) if number)]
+        ranked = sorted((-number, word) for number, word in zip(counts, levels, strict=True) if number)
+        return [word for _, word in ranked]
 
     members: ClassVar[tuple[str, ...]] = ("rows",)
 
@@ -77,7 +78,11 @@ class Table(Samples):
         columns = tuple(Column(name, kind, tuple(levels)) for name, kind, levels in about["columns"])
         names, missing, rows = [column.name for column in columns], tuple(about["missing"]), arrays["rows"]
         words = [*names, *missing, *(level for column in columns for level in column.levels)]
-        if not columns or len(set(names)) < len(names) or not all(isinstance(word, str) and is_text(word) for word in words):
+        if (
+            not columns
+            or len(set(names)) < len(names)
+            or not all(isinstance(word, str) and is_text(word) for word in words)
+        ):
             raise InputError("its columns make no sense")
         if rows.dtype != np.float32 or rows.shape[1:] != (len(columns),) or np.isinf(rows).any():
             raise InputError("its rows are not those of its columns")
@@ -134,7 +139,9 @@ class Table(Samples):
             raise unknown("column", name, names)
         j = names.index(name)
         kind, levels, values = self.columns[j].kind, self.columns[j].levels, self.values[:, j]
-        words = [f"{value:g}" if kind == NUMBER else levels[int(value)] for value in np.unique(values[~np.isnan(values)])]
+        words = [
+            f"{value:g}" if kind == NUMBER else levels[int(value)] for value in np.unique(values[~np.isnan(values)])
+        ]
         place = np.unique(values, return_inverse=True, equal_nan=True)[1]
         return np.array([*words, "missing"])[place]
 

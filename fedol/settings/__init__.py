@@ -178,7 +178,9 @@ class Columns:
     categories: str | None = setting(
         None, "In a table: columns a,b of categories that look like numbers; what holds words is one anyway.", DATA
     )
-    missing: str | None = setting(None, "In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null.", DATA)
+    missing: str | None = setting(
+        None, "In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null.", DATA
+    )
     test: str | None = setting(None, "In a table: the file of the test rows; a fifth is held out otherwise.", DATA)
 
 

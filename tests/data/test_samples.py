@@ -194,7 +194,7 @@ def test_a_task_of_another_kind() -> None:
 def test_a_task_folder_does_not_take_what_it_could_not_read_back(tmp_path: Path) -> None:
     public, _ = blobs(50, 0)
     task = fedol.Task.of(public, "abc")
-    with pytest.raises(InputError, match="holds images so far, not vectors"):
+    with pytest.raises(InputError, match="does not hold vectors"):
         fedol.TaskFolder.create(tmp_path / "task", task, public)
     assert fedol.TaskFolder.open(fedol.TaskFolder.create(tmp_path / "task", task, None).path).task == task
 

@@ -207,7 +207,8 @@ def configure(
     """
     values = trusted(file, overrides or {}, trust_code)
     from_file = values.pop("preset", None)
-    preset = preset or from_file or usual_preset(values)
+    preset = from_file if preset is None else preset
+    preset = usual_preset(values) if preset is None else preset
     if not isinstance(preset, str) or preset not in PRESETS:
         raise unknown("preset", preset if isinstance(preset, str) else brief(preset), PRESETS)
     return changed(RunConfig(), {**PRESETS[preset], **values})

@@ -208,19 +208,26 @@ BATCH = 512  # samples between two moves of the progress bar
 def predict(
     run: RunDir,
     samples: Annotated[Path, typer.Argument(help=f"An image, {UNLABELLED}.")],
+    out: Annotated[Path | None, typer.Option(help="Write a CSV file of these instead of printing them.")] = None,
     trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:
     """Print the class of each sample and the model's confidence, one line per sample, separated by tabs.
 
-    A model of the method union also says which samples are like no client's data, where every client sent masses.
+    Rows of a table go by their number, the first being 1. A model of the method union also says which samples are like
+    no client's data, where every client sent masses.
 
-    Example: fedol predict runs/federation images/
+    Examples: fedol predict runs/federation images/
+              fedol predict runs/hospitals new.csv --out classes.csv
     """
+    import csv
+    import io
+
     import numpy as np
 
     from fedol.data import Reading
     from fedol.data.stored import load_samples
+    from fedol.files import write_atomically
     from fedol.model import load
     from fedol.progress import watched
     from fedol.report.live import LiveProgress
@@ -231,17 +238,25 @@ def predict(
         found, names = load_samples(samples, reading=Reading().under(model.architecture.prepare))
         parts = [found.take(slice(start, start + BATCH)) for start in range(0, len(found), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
+    what = "image" if found.kind == "images" else "row"
     rows = [
-        {"image": name, "class": model.classes[row.argmax()], "probability": float(row.max())}
+        {what: name, "class": model.classes[row.argmax()], "probability": float(row.max())}
         for name, row in zip(names, probs, strict=True)
     ]
     if (known := model.known(probs)) is not None:
         rows = [{**row, "known": bool(here)} for row, here in zip(rows, known, strict=True)]
+    if out is not None:
+        table = io.StringIO()
+        writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({**row, what: shown(row[what], "cell"), "class": shown(row["class"], "cell")} for row in rows)
+        write_atomically(out, table.getvalue().encode())
     if as_json:
         print(json.dumps(rows, indent=1))
+    if as_json or out is not None:
         return
     for line in rows:
-        image, name = (shown(line[key], "cell") for key in ("image", "class"))
+        image, name = (shown(line[key], "cell") for key in (what, "class"))
         note = "" if line.get("known", True) else "\tlike no client's data"
         print(f"{image}\t{name}\t{line['probability']:.4f}{note}")
 

@@ -88,7 +88,7 @@ def load(name: str, data_dir: str | Path | None = None, reading: Reading = Readi
         return load_rows(path, reading)
     if path.exists():
         raise InputError(
-            f"{path} is neither a table (.csv, .parquet, .jsonl), nor an .npz file, nor a folder of images; convert it."
+            f"{path} is neither an .npz file nor a folder of images nor a table (.csv, .parquet, .jsonl); convert it."
         )
     if len(path.parts) > 1 or name.endswith("/") or holds_rows(path):
         raise InputError(f"There is no file or folder {path}; give a table, an .npz file, a folder or a known name.")

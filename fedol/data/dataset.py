@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedol.core.arrays import fingerprint as fingerprint
-from fedol.data.samples import Preprocessing, Samples
+from fedol.data.samples import Preprocessing, Samples, samples
 from fedol.errors import InputError, measures
 from fedol.seeding import numpy_generator
 from fedol.text import Card
@@ -130,6 +130,8 @@ class Dataset(Card):
         from fedol.data.kinds import given_values  # which knows the kinds, made of what is defined here
 
         x, test = given_values(train_x, f"{name}: train_x"), given_values(test_x, f"{name}: test_x")
+        if {x.kind, test.kind} == {"images", "signals"}:  # the floats are less exact images
+            x, test = (samples(pixels(part, name)) for part in (train_x, test_x))
         if x.kind != test.kind or x.shape != test.shape:
             raise InputError(
                 f"{name}: training {x.kind} are {measures(x.shape)} but test {test.kind} are {measures(test.shape)}; "

@@ -42,7 +42,7 @@ def load_samples(path: Path, count: int | None = None, reading: Reading = Readin
             found = unlabelled(rows, reading)
         if count is not None and len(found) != count:
             raise InputError(f"{path} holds {len(found):,} {found.kind}, but the task has {count:,}.")
-        return found, _numbered(found)
+        return found, [str(row) for row in range(1, len(found) + 1)]  # as errors count them
     if path.is_file() and zipfile.is_zipfile(path):
         with _unpacking(path) as archive:
             if "kind.npy" in archive.namelist():

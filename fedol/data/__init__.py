@@ -10,8 +10,8 @@ from fedol.data.cifar import load_cifar10, load_cifar100
 from fedol.data.dataset import Dataset, Labelled, Split, fingerprint, split
 from fedol.data.encoding import Encoding
 from fedol.data.images import Images, Normalisation
-from fedol.data.kinds import from_pair
-from fedol.data.own import load_folder, load_npz
+from fedol.data.kinds import from_pair, kind_of_arrays
+from fedol.data.own import load_folder, load_npy, load_npz
 from fedol.data.partitions import PARTITIONS, Partition, Pool, partition, register
 from fedol.data.reading import Reading, load_rows
 from fedol.data.rows import holds_rows
@@ -66,10 +66,13 @@ DATASETS: dict[str, Callable[[Path | None], Dataset]] = {
 
 
 def kind_of(name: str, text: str | None = None) -> str:
-    """The kind of samples that ``load`` gives, by the name alone."""
-    if name in DATASETS or not holds_rows(Path(name)):
+    """The kind of samples that ``load`` gives, as far as a name and the head of a file tell it."""
+    path = Path(name).expanduser()
+    if name in DATASETS:
         return Images.kind
-    return Texts.kind if text else Table.kind
+    if holds_rows(path):
+        return Texts.kind if text else Table.kind
+    return kind_of_arrays(path) if path.suffix == ".npz" or (path / "train_x.npy").exists() else Images.kind
 
 
 def load(name: str, data_dir: str | Path | None = None, reading: Reading = Reading()) -> Dataset:
@@ -81,7 +84,7 @@ def load(name: str, data_dir: str | Path | None = None, reading: Reading = Readi
         return DATASETS[name](None if data_dir is None else Path(data_dir).expanduser())
     path = Path(name).expanduser()
     if path.is_dir():
-        return load_folder(path)
+        return load_npy(path) if (path / "train_x.npy").exists() else load_folder(path)
     if path.suffix == ".npz":
         return load_npz(path)
     if path.is_file() and holds_rows(path):

@@ -121,6 +121,19 @@ def _pixels(image: Any, file: Path) -> Pixels:
 ARRAYS = ("train_x", "train_y", "test_x", "test_y")
 
 
+def load_npy(folder: Path) -> Dataset:
+    """The same four as ``.npy`` files in a folder: what the samples of floats are stays on the disk."""
+    found = []
+    for name in ARRAYS:
+        file = folder / f"{name}.npy"
+        try:
+            found.append(np.load(file, mmap_mode="r" if name.endswith("x") else None, allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{file} cannot be read as an array ({cause(error)}); save it with numpy.save.") from None
+    train_x, train_y, test_x, test_y = found
+    return Dataset.from_arrays(train_x, train_y, test_x, test_y, name=folder.resolve().name)
+
+
 def load_npz(path: Path | None) -> Dataset:
     """Read the four arrays, and ``classes`` and ``groups`` where they are there; pickled objects are refused."""
     if path is None:

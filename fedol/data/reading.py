@@ -87,6 +87,8 @@ def labelled(rows: Rows, reading: Reading) -> tuple[Samples, list[str]]:
     label = _label(rows.names, reading.label)
     if label is None:
         held = printable(", ".join(rows.names), 120)
+        if len(rows.names) == 1:
+            raise InputError(f"{rows.where} has one column, {held}: cells are cut at commas, semicolons, bars or tabs.")
         raise InputError(f"{rows.where} has the columns {held}; say which one has the labels: --label COLUMN.")
     return _read(rows, reading, label)
 

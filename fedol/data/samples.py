@@ -140,6 +140,10 @@ class Samples(ABC):
         """The values as other frameworks' models expect them."""
         return self.array().astype(np.float32)
 
+    def rows(self, named: bool = False) -> Any:
+        """As scikit-learn's kind of model takes them: flat rows, or a frame where it knows columns by name."""
+        return self.floats().reshape(len(self), -1)
+
     def pictures(self) -> npt.NDArray[np.uint8] | None:
         """A picture of each for the report, uint8 [N, 1 or 3, H, W]; None where a kind cannot be drawn."""
         return None

@@ -58,11 +58,11 @@ class Standardisation(Preprocessing):
 
 @dataclass(frozen=True, eq=False)
 class Signals(Samples):
-    """The rows ``rows`` of arrays one after the other, which may lie in files that are read as batches are gathered."""
+    """The rows ``order`` of arrays one after the other, which may lie in files that are read as batches are gathered."""
 
     kind: ClassVar[str] = "signals"
     parts: tuple[npt.NDArray[Any], ...]  # each [N, channels, ...]
-    rows: npt.NDArray[np.int64]
+    order: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, values: npt.NDArray[Any], where: str) -> Signals:
@@ -84,7 +84,7 @@ class Signals(Samples):
         return found
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.order)
 
     @property
     def shape(self) -> Shape:
@@ -95,7 +95,7 @@ class Signals(Samples):
         """All rows in their order, so many at a time that they take little memory."""
         step = max(1, CHUNK // int(np.prod(self.shape)))
         for start in range(0, len(self), step):
-            yield self._read(self.rows[start : start + step])
+            yield self._read(self.order[start : start + step])
 
     def _read(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         if len(self.parts) == 1:
@@ -117,15 +117,15 @@ class Signals(Samples):
 
     def take(self, index: Index) -> Signals:
         """These rows, without reading them."""
-        return Signals(self.parts, self.rows[index if isinstance(index, slice) else np.asarray(index)])
+        return Signals(self.parts, self.order[index if isinstance(index, slice) else np.asarray(index)])
 
     def joined(self, others: Signals) -> Signals:
         """Both, without reading them."""
         parts = list(self.parts)
         begins = [sum(map(len, parts[:k])) for k in range(len(parts))]
-        rows, before = others.rows.copy(), 0
+        rows, before = others.order.copy(), 0
         for part in others.parts:
-            here = (others.rows >= before) & (others.rows < before + len(part))
+            here = (others.order >= before) & (others.order < before + len(part))
             place = next((k for k, mine in enumerate(parts) if mine is part), None)
             if place is None:
                 place = len(parts)
@@ -133,15 +133,15 @@ class Signals(Samples):
                 parts.append(part)
             rows[here] += begins[place] - before
             before += len(part)
-        return Signals(tuple(parts), np.concatenate([self.rows, rows]))
+        return Signals(tuple(parts), np.concatenate([self.order, rows]))
 
     def batch(self, index: Tensor | slice) -> Tensor:
         """float32 [n, channels, ...]."""
-        return torch.from_numpy(self._read(self.rows[index if isinstance(index, slice) else index.cpu().numpy()]))
+        return torch.from_numpy(self._read(self.order[index if isinstance(index, slice) else index.cpu().numpy()]))
 
     def array(self) -> npt.NDArray[np.float32]:
         """float32 [N, channels, ...], all of it in memory."""
-        return self._read(self.rows)
+        return self._read(self.order)
 
     def fit(self, public: Signals | None = None) -> Standardisation:
         """To the public ones, where there are some: then it is the same at every site."""

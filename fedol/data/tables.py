@@ -182,6 +182,10 @@ class Table(Samples):
         values: Floats = self.batch(slice(None)).numpy()
         return values
 
+    def rows(self, named: bool = False) -> Any:
+        """Numbers; a frame for a model that was fitted on one, and objects where there are words."""
+        return self.frame() if named else self.array()
+
     def captions(self) -> list[str]:
         """Each row's first cells, by name."""
         names = [column.name for column in self.columns[:FIRST]]

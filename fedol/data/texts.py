@@ -52,7 +52,7 @@ class TfIdf(Preprocessing):
         """int32 [n, n-grams] -> float32 [n, features]."""
         feature, idf = (table.to(batch.device) for table in self._tables)
         places = feature[batch.long()]
-        counts = torch.zeros(len(batch), len(idf) + 1, device=batch.device)
+        counts = idf.new_zeros(batch.shape[0], len(self.idf) + 1)
         counts = counts.scatter_add(1, places, torch.ones_like(places, dtype=counts.dtype))[:, :-1]
         weights = torch.where(counts > 0, 1 + counts.clamp_min(1).log(), 0) * idf
         active = (counts > 0).sum(1, keepdim=True).sqrt()
@@ -163,6 +163,10 @@ class Texts(Samples):
     def floats(self) -> npt.NDArray[np.float32]:
         """There are none without a preprocessing."""
         raise InputError("A model of another framework takes texts as strings: give one that is called with them.")
+
+    def rows(self, named: bool = False) -> Any:
+        """The strings, for a model that begins with words."""
+        return self.values
 
     def captions(self) -> list[str]:
         """How each begins."""

@@ -202,7 +202,7 @@ def table_of(values: npt.NDArray[Any], where: str) -> Table:
     if np.isinf(rows).any():
         row, column = np.argwhere(np.isinf(rows))[0]
         raise InputError(
-            f"{where} holds an infinity in row {row + 1}, column {column}; NaN stands for what is missing."
+            f"{where} holds an infinity in row {row + 1}, column '{column}'; NaN stands for what is missing."
         )
     return Table(rows, tuple(Column(str(place), NUMBER) for place in range(rows.shape[1])))
 

@@ -162,7 +162,7 @@ class ServerModel(Card):
         return self.architecture.findings
 
     def predict_log_proba(self, inputs: Samples | Array) -> Tensor:
-        """Log-probabilities [N, classes] of samples, or of uint8 images [N, channels, H, W].
+        """Log-probabilities [N, classes] of samples, or of an array, a frame or strings that hold them.
 
         Of findings those of no and yes, a row for each finding of each sample (``fedol.data.findings``).
         """
@@ -170,7 +170,7 @@ class ServerModel(Card):
         return predict(self.module, known.prepare.accept(inputs, known.shape), known.prepare, self.device)
 
     def predict_proba(self, inputs: Samples | Array) -> np.ndarray:
-        """Probabilities [N, classes] or [N, findings] of samples, or of uint8 images [N, channels, H, W]."""
+        """Probabilities [N, classes] or [N, findings] of samples, or of what holds them: an array, a frame, strings."""
         probs: np.ndarray = self.predict_log_proba(inputs).exp().numpy()
         return probs[:, 1].reshape(-1, len(self.findings)) if self.findings else probs
 
@@ -269,7 +269,7 @@ class FromRaw(nn.Module):
 def export_onnx(model: ServerModel, path: Path) -> None:
     """Write the file: its input is called ``images``, or as its kind is, its output ``probabilities``.
 
-    Its metadata has the class names."""
+    Its metadata has the class names, and what else ``Preprocessing.metadata`` tells."""
     for _ in watched(_steps(model, path), "exporting", 3):
         pass
 
@@ -305,8 +305,8 @@ def _steps(model: ServerModel, path: Path) -> Iterator[None]:
     except Exception as error:  # other people's models can fail anywhere inside the exporter
         raise FedolError(f"This model cannot be written as ONNX: {cause(error)}.") from error
     said = {"findings": model.findings} if model.findings else {"classes": model.classes}
-    props = {name: json.dumps(list(names), ensure_ascii=False) for name, names in said.items()}
-    onnx.helper.set_model_props(graph, props)
+    told = {**said, **known.prepare.metadata()}
+    onnx.helper.set_model_props(graph, {name: json.dumps(value, ensure_ascii=False) for name, value in told.items()})
     onnx.checker.check_model(graph)
     write_atomically(path, graph.SerializeToString())
     yield

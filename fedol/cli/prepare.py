@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from fedol.cli.options import Json
+from fedol.cli.options import Json, with_settings
 from fedol.errors import InputError
-from fedol.settings import UNLABELLED
+from fedol.settings import UNLABELLED, Columns
 
 if TYPE_CHECKING:
     from fedol.knowledge import Task
@@ -41,7 +41,9 @@ def _group() -> None:
 
 
 @tasks.command("new")
+@with_settings(Columns, but=("test",))
 def new_task(
+    settings: dict[str, Any],
     folder: Annotated[Path, typer.Argument(help="Where to write the task.")],
     public: Annotated[Path, typer.Option(help=f"The public samples: {UNLABELLED}.")],
     classes: Annotated[
@@ -98,8 +100,9 @@ def new_task(
     Examples: fedol task new task --public images/ --classes cat,dog --client alice --client bob=PUBLIC_KEY
               fedol task new task --public images/ --classes cat,dog --helpers A.pub,B.pub --client a=KEY --client b=KEY
     """
+    from fedol.data import Reading
     from fedol.data.findings import ANSWERS
-    from fedol.data.own import load_samples
+    from fedol.data.stored import load_samples
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.signing import check_public_key
     from fedol.knowledge.task import Task
@@ -107,7 +110,7 @@ def new_task(
     from fedol.text import say
 
     with LiveProgress(quiet=as_json):
-        shared, _ = load_samples(public)
+        shared, _ = load_samples(public, reading=Reading.of(Columns(**settings)))
     clients: dict[str, str | None] = {}
     for entry in client or []:
         who, keyed, key = entry.partition("=")

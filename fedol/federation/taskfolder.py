@@ -9,8 +9,8 @@ from typing import Any
 import numpy.typing as npt
 
 from fedol.core.arrays import Array
-from fedol.data.own import load_samples, store, stored
 from fedol.data.samples import Samples, samples
+from fedol.data.stored import load_samples, store, stored
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_json, write_json
 from fedol.knowledge.task import Task

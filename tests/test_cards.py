@@ -77,6 +77,9 @@ def test_the_result_as_a_frame_a_figure_and_a_page(result: RunResult) -> None:
     assert [bar.get_width() for bar in bars.patches] == pytest.approx(list(100 * frame.accuracy))
     drawn = [line for line in losses.lines if len(line.get_xdata())]
     assert len(drawn) == 4  # two clients, two iterations
+    figure.canvas.draw()
+    assert all(label.get_text().isdigit() for label in losses.get_xticklabels()), "no half epochs"
+    assert all("$" not in label.get_text() for label in losses.get_yticklabels(which="both"))
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert result.report().read_text(encoding="utf-8").startswith("<!doctype html>")
 

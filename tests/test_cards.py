@@ -36,6 +36,9 @@ def test_each_says_what_it_is_in_a_line(result: RunResult) -> None:
     assert repr(data.test) == "Labelled(kind='images', samples=6, shape='1x4x4')"
     sent = fedol.Knowledge.from_probabilities(np.full((5, 2), 0.5), client="alice")
     assert repr(sent) == "Knowledge(client='alice', samples=5, classes=2, masses=False)"
+    task = fedol.Task(tuple("abc"), 9, "f" * 64, "pets", clients={"alice": None, "bob": None})
+    assert repr(task) == f"Task(name='pets', id='{task.id[:12]}', samples=9, classes=3, clients=2)"
+    assert "clients='anyone'" in repr(fedol.Task(tuple("abc"), 9, "f" * 64))
     shown = repr(result.model)
     assert shown.startswith("ServerModel(model='mlp', parameters=") and "classes=10" in shown and len(shown) < 120
     assert repr(result).startswith("RunResult(out=") and f"accuracy='{100 * result.accuracy:.1f} %'" in repr(result)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from fedol.core.arrays import Array, exact, to_tensor
 from fedol.core.voting import shannon
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
-from fedol.errors import FedolError, InputError, cause, measures
+from fedol.errors import FedolError, InputError, brief, cause, measures
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe, parameter_count
 from fedol.models.findings import Findings
@@ -204,6 +204,8 @@ def load(run: str | Path, model: ModelSpec | None = None, trust_code: bool = Fal
     is read here. Any other name is code that loading would run, and a file's word is not enough for that: hand the
     class over as ``model``, or say ``trust_code=True`` if you trust whoever made the file.
     """
+    if not isinstance(run, str | Path):
+        raise InputError(f"What is loaded is named by its path, a run's folder or a model's file, not {brief(run)}.")
     path = Path(run)
     path = path / "model.safetensors" if path.is_dir() else path
     if not path.exists():

@@ -35,9 +35,8 @@ keys = typer.Typer(
 
 
 @tasks.callback()
-@keys.callback()
 def _group() -> None:
-    """Groups, also while they have one command."""
+    """One command so far; the callback keeps its name."""
 
 
 @tasks.command("new")
@@ -137,9 +136,8 @@ def new_task(
     if tokens and not clients:
         raise InputError("Tokens are for clients that the task lists; give each one with --client NAME.")
     written = TaskFolder.create(folder, task, None if only_fingerprint else shared)
-    if tokens:
-        for who in clients:
-            new_token(written, who, tokens / f"{who}{SUFFIX}")
+    for who in clients if tokens else ():
+        new_token(written, who, Path(tokens or "", f"{who}{SUFFIX}"))
     if as_json:
         print(json.dumps({"folder": str(folder), "id": task.id, "name": task.name, "samples": task.samples}))
         return

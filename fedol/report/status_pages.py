@@ -229,7 +229,7 @@ def _parts(template: str, view: dict[str, Any]) -> dict[str, str]:
     """The parts of a live page that can change, as they are now."""
     made = environment().get_template(template)
     context = made.new_context(view)
-    whole = {"title", "head", "header", "main"}
+    whole = {"title", "main"}
     live = {"news": environment().get_template("status_live.html").blocks["news"], **made.blocks}
     return {name: "".join(block(context)) for name, block in live.items() if name not in whole}
 

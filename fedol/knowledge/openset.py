@@ -37,9 +37,9 @@ class OpenSet:
     ``estimator`` is left as it is; copies of it are fitted, ``folds`` + 1 of them, to the labels 0, 1, ... of the
     classes that the client holds and then "public". A net of a fixed width needs at least one output more than these.
 
-    ``mass`` is what the masses are fitted with, if not with ``estimator``. One that is good at its classes may be far too
-    sure of what is public: its ``mass_`` is then ten or a thousand. No label is needed to see that another, with more
-    weight decay, say, has one nearer to 1.
+    ``mass`` is what the masses are fitted with, if not with ``estimator``. One that is good at its classes may be far
+    too sure of what is public: its ``mass_`` is then ten or a thousand. No label is needed to see that another, with
+    more weight decay, say, has one nearer to 1.
     """
 
     classes_: list[Any]  # what the columns stand for; of findings, their positions

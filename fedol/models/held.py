@@ -25,6 +25,13 @@ class Held(nn.Module):
         absent = torch.full_like(columns[0], ABSENT)
         return torch.stack([absent if output is None else columns[output] for output in self._outputs], 1)
 
+    def own(self, targets: Tensor) -> Tensor:
+        """Targets, classes [N] or soft ones [N, classes], in terms of the net's own outputs."""
+        held = [place for place, output in enumerate(self._outputs) if output is not None]
+        if targets.dim() > 1:
+            return targets[:, held]
+        return torch.tensor([-1 if output is None else output for output in self._outputs])[targets]
+
 
 def sound(held: Sequence[object], classes: int) -> bool:
     """Whether a client of a task of so many classes can say that it holds these alone: sorted, distinct, not all."""

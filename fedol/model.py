@@ -25,6 +25,7 @@ from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
 from fedol.errors import FedolError, InputError, cause, measures
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe, parameter_count
+from fedol.models.fitted import STATE
 from fedol.models.held import Held, sound
 from fedol.models.openset import OpenSet, sensible
 from fedol.models.registry import is_code, trusted
@@ -201,20 +202,23 @@ def _filled(architecture: Architecture, weights: dict[str, Tensor], path: Path) 
         module = architecture.build()
     wanted = module.state_dict()
     for name in sorted(wanted.keys() | weights.keys()):
-        needs, holds = (_kind(tensors.get(name)) for tensors in (wanted, weights))
+        needs, holds = (_kind(name, tensors.get(name)) for tensors in (wanted, weights))
         if needs != holds:
             model, which = describe(architecture.model), printable(name, 80)
             raise FedolError(
                 f"The weights in {path} do not fit {model}: '{which}' should be {needs}, but is {holds}.", path
             )
     module = module.to_empty(device="cpu") if ours else module
-    module.load_state_dict(weights)
+    with intact(path, "give a FedOL model file, or make it again"):  # an estimator reads its own
+        module.load_state_dict(weights)
     return module.eval()
 
 
-def _kind(tensor: Tensor | None) -> str:
+def _kind(name: str, tensor: Tensor | None) -> str:
     if tensor is None:
         return "absent"
+    if name.endswith(STATE) and tensor.dim() == 1:  # as long as it needs to be
+        return str(tensor.dtype)
     return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
 
 

@@ -17,6 +17,7 @@ from fedol.files import write_json
 from fedol.model import ServerModel
 from fedol.model import load as load_model
 from fedol.models import describe, parameter_count
+from fedol.models.fitted import check_teachable
 from fedol.progress import NOBODY, Observer
 from fedol.robust import left_out
 from fedol.runs.evaluation import (
@@ -49,8 +50,9 @@ class Simulation:
         self.scheme = Scheme.of(self.scenario)
         # A model that cannot be built is an error now, not after the clients' training.
         clients = {self.scheme.architecture(k) for k in range(config.clients)}
-        for architecture in (*clients, self.scenario.server):
+        for architecture in clients:
             architecture.build()
+        check_teachable(self.scenario.server.build())
         self.folder = RunFolder.open(out, config, force=force)
         self.folder.describe_data(self.scenario.describe())
 

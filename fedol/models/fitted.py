@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,19 +11,23 @@ from torch import Tensor, nn
 from fedol.errors import FedolError, InputError, cause
 from fedol.models import stored
 from fedol.models.held import Held
-from fedol.models.soft import SoftClassifier, weights_of
+
+if TYPE_CHECKING:  # scikit-learn, which only those need who have an estimator
+    from fedol.models.soft import SoftClassifier
 
 
 class Fitted(nn.Module):
     """Anything with ``fit`` and ``predict_proba``, on flattened prepared samples of so many ``features``.
 
     Its whole state is one tensor of bytes (``fedol.models.stored``), so that its file is read like a network's.
+    ``ours`` are those that FedOL has a name for.
     """
 
-    def __init__(self, estimator: Any, classes: int, features: int, name: str) -> None:
+    def __init__(self, estimator: Any, classes: int, features: int, name: str, ours: bool = False) -> None:
         super().__init__()
-        self.classes, self.features, self.name = classes, features, name
-        self.learner = SoftClassifier(estimator, classes)
+        self.classes, self.features, self.name, self.ours = classes, features, name, ours
+        self.learner = _learner(estimator, classes)
+        stored.check_storable(estimator, name, ours)
         self.samples = 0  # that it has learnt from
 
     def learn(self, inputs: Tensor, targets: Tensor) -> None:
@@ -63,7 +67,7 @@ class Fitted(nn.Module):
         """What ``get_extra_state`` gave, or an ``InputError`` that says what makes no sense: it may be a stranger's."""
         if not len(state):
             raise InputError("it has learnt nothing")
-        found = stored.unpacked(state.numpy().tobytes(), self.learner.estimator, self.name, self.features)
+        found = stored.unpacked(state.numpy().tobytes(), self.learner.estimator, self.name, self.ours, self.features)
         if not isinstance(found, dict) or set(found) != {"estimator", "known", "samples"}:
             raise InputError("it holds no estimator")
         estimator, known, samples = found["estimator"], found["known"], found["samples"]
@@ -75,7 +79,7 @@ class Fitted(nn.Module):
             raise InputError("the classes that it knows make no sense")
         if type(samples) is not int or not 0 < samples < 1 << 53:
             raise InputError("the number of samples that it has seen makes no sense")
-        self.learner, self.samples = SoftClassifier(estimator, self.classes, np.array(known)), samples
+        self.learner, self.samples = _learner(estimator, self.classes, known), samples
 
     @property
     def size(self) -> str:
@@ -108,7 +112,15 @@ def fitted_in(module: nn.Module) -> Fitted | None:
 def check_teachable(module: nn.Module) -> None:
     """Refuse a server that cannot learn soft targets, before anyone has trained."""
     if (fitted := fitted_in(module)) is not None:
+        from fedol.models.soft import weights_of
+
         weights_of(fitted.learner.estimator)
+
+
+def _learner(estimator: Any, classes: int, known: list[int] | None = None) -> SoftClassifier:
+    from fedol.models.soft import SoftClassifier
+
+    return SoftClassifier(estimator, classes, None if known is None else np.array(known))
 
 
 def _takes_gaps(estimator: Any) -> bool:

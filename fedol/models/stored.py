@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from fedol.errors import FedolError, InputError, cause
-from fedol.models.estimators import ESTIMATORS
 from fedol.models.trees import check_loaded, check_text
 from fedol.models.trees import size as size
 from fedol.text import printable
@@ -46,9 +45,10 @@ KNOWN = {
 SHARED = {"builtins", "collections", "numpy", "scipy", "sklearn", "lightgbm", "xgboost"}
 
 
-def check_storable(estimator: Any, name: str) -> None:
+def check_storable(estimator: Any, name: str, ours: bool) -> None:
     """Refuse an estimator that could not be written, or not be read back, before it has learnt anything."""
-    _check_types(packed(estimator, name), estimator, name)
+    data = packed(estimator, name)
+    _check_types(data, _bounded(data), estimator, name, ours)
 
 
 def packed(value: Any, name: str) -> bytes:
@@ -88,7 +88,7 @@ def _tidy(data: bytes) -> bytes:
     return data[: len(data) - array.nbytes] + blank.tobytes()  # np.save copies, and leaves out what is between
 
 
-def unpacked(data: bytes, estimator: Any, name: str, features: int) -> Any:
+def unpacked(data: bytes, estimator: Any, name: str, ours: bool, features: int) -> Any:
     """What ``packed`` made bytes of, for a model that is ``estimator`` on so many features.
 
     An ``InputError`` says what makes no sense: the bytes may be a stranger's.
@@ -98,7 +98,7 @@ def unpacked(data: bytes, estimator: Any, name: str, features: int) -> Any:
         for node in _nodes(schema):
             if node.get("__loader__") == "JsonNode":
                 check_text(json.loads(node["content"]), features)
-        found = _skops().loads(data, trusted=_check_types(data, estimator, name))
+        found = _skops().loads(data, trusted=_check_types(data, schema, estimator, name, ours))
     except FedolError:
         raise
     except Exception as error:  # a damaged file can fail anywhere inside a library
@@ -107,15 +107,14 @@ def unpacked(data: bytes, estimator: Any, name: str, features: int) -> Any:
     return found
 
 
-def _check_types(data: bytes, estimator: Any, name: str) -> list[str]:
+def _check_types(data: bytes, schema: Any, estimator: Any, name: str, ours: bool) -> list[str]:
     """The types within that skops may build, where all may be: those of ours, and of the estimator's own package."""
-    own = {type(part).__module__.partition(".")[0] for part in _parts(estimator)} - SHARED
-    named = set(_skops().get_untrusted_types(data=data))
-    if name in ESTIMATORS:  # anybody may name it, so its file is held to what it consists of
-        with zipfile.ZipFile(io.BytesIO(data)) as source:
-            nodes = _nodes(json.loads(source.read(SCHEMA)))
-            named |= {f"{node['__module__']}.{node['__class__']}" for node in nodes if "__class__" in node}
-        own = set()
+    own = set[str]()
+    if ours:  # anybody may name it, so its file is held to what it consists of
+        named = {f"{node['__module__']}.{node['__class__']}" for node in _nodes(schema) if "__class__" in node}
+    else:
+        named = set(_skops().get_untrusted_types(data=data))
+        own = {type(part).__module__.partition(".")[0] for part in _parts(estimator)} - SHARED
     for found in sorted(named):
         if found not in KNOWN and found.partition(".")[0] not in own:
             raise InputError(f"the model '{name}' holds {printable(found, 80)}, which no file may make us build")
@@ -164,5 +163,7 @@ def _skops() -> Any:
     try:
         import skops.io
     except ImportError:
-        raise FedolError("Models that are estimators need the package skops: pip install 'fedol[estimators]'.") from None
+        raise FedolError(
+            "Models that are estimators need the package skops: pip install 'fedol[estimators]'."
+        ) from None
     return skops.io

@@ -79,7 +79,9 @@ def check_text(text: Any, features: int) -> None:
         if leaves < 1 or int(parts["num_cat"]) or int(parts.get("is_linear", 0)):
             raise InputError("a tree in it is of a kind that no model here grows")
         left, right, feature = (_numbers(parts, name) for name in ("left_child", "right_child", "split_feature"))
-        if len(_values(parts, "leaf_value")) != leaves or any(len(part) != leaves - 1 for part in (left, right, feature)):
+        if len(_values(parts, "leaf_value")) != leaves or any(
+            len(part) != leaves - 1 for part in (left, right, feature)
+        ):
             raise InputError("a tree in it has other parts than it says")
         for child in (left, right):
             leads = np.where(child < 0, ~child < leaves, (child > np.arange(leaves - 1)) & (child < leaves - 1))
@@ -115,7 +117,9 @@ def size(estimator: Any) -> str:
         trees += kind == "TreePredictor" or (kind == "Tree" and hasattr(part, "children_left"))
         found = getattr(part, "__dict__", {})
         coefficients += sum(np.size(found[name]) for name in ("coef_", "intercept_") if name in found)
-    return f"{trees:,} trees" if trees else f"{coefficients:,} coefficients" if coefficients else type(estimator).__name__
+    return (
+        f"{trees:,} trees" if trees else f"{coefficients:,} coefficients" if coefficients else type(estimator).__name__
+    )
 
 
 def _within(value: Any, seen: set[int]) -> Iterator[Any]:

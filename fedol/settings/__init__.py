@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
-from fedol.code import address
+from fedol.code import address, is_estimator
 from fedol.errors import InputError, brief
 
 DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the panels of a command's help
@@ -100,7 +100,7 @@ class Settings:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return address(value) if callable(value) else value
+    return address(value) if callable(value) or is_estimator(value) else value
 
 
 def code_of(record: Any) -> dict[str, str]:

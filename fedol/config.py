@@ -188,7 +188,7 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
     if isinstance(models, str):
         yield from (name.strip() for name in models.split(",") if name.strip())
     elif callable(models) or is_estimator(models):
-        yield models
+        yield cast(ModelName, models)
     elif isinstance(models, Iterable):
         yield from models
     else:

@@ -184,10 +184,6 @@ def word(value: Any) -> str:
         return ""
     if isinstance(value, tuple):
         return ",".join(map(word, value))
-    return (
-        f"{value:g}"
-        if isinstance(value, float)
-        else describe(value)
-        if callable(value) or is_estimator(value)
-        else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:g}"
+    return describe(value) if callable(value) or is_estimator(value) else str(value)

@@ -16,7 +16,7 @@ from fedol.federation.scenario import Engine, Scenario, Scheme, in_process
 from fedol.files import write_json
 from fedol.model import ServerModel
 from fedol.model import load as load_model
-from fedol.models import describe, parameter_count
+from fedol.models import describe, size_of
 from fedol.models.fitted import check_teachable
 from fedol.progress import NOBODY, Observer
 from fedol.robust import left_out
@@ -112,7 +112,7 @@ class Simulation:
             {
                 "client": k,
                 "model": describe(specs[k]),
-                "parameters": parameter_count(models[k].module),
+                **size_of(models[k].module),
                 "samples": len(share),
                 "classes": len(np.unique(here.data.private.y[share])),
                 "accuracy": accuracies[k],
@@ -144,6 +144,6 @@ class Simulation:
         test = self.scenario.data.test
         return {
             "model": describe(server.architecture.model),
-            "parameters": parameter_count(server.module),
+            **size_of(server.module),
             "accuracy": accuracy(server.predict_log_proba(test.samples), test.y),
         }

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fedol.errors import FedolError, InputError, cause
 from fedol.models import stored
 from fedol.models.held import Held
+from fedol.models.trees import size
 
 if TYPE_CHECKING:  # scikit-learn, which only those need who have an estimator
     from fedol.models.soft import SoftClassifier
@@ -82,9 +83,9 @@ class Fitted(nn.Module):
         self.learner, self.samples = _learner(estimator, self.classes, known), samples
 
     @property
-    def size(self) -> str:
-        """How large it is, in the words of its kind."""
-        return stored.size(self.learner.estimator)
+    def size(self) -> tuple[int, str]:
+        """How large it is: a number, and that in the words of its kind."""
+        return size(self.learner.estimator)
 
     def _rows(self, inputs: Tensor) -> np.ndarray:
         """The samples as rows of numbers that it can take."""

@@ -22,9 +22,9 @@ from fedol.code import address, describe, imported, is_estimator
 from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, brief, cause, measures, unknown
 from fedol.models.estimators import ESTIMATORS
-from fedol.models.fitted import Fitted
+from fedol.models.fitted import Fitted, fitted_in
 from fedol.models.nets import bottleneck_resnet, cnn, cnn_large, mlp, wide_resnet22
-from fedol.settings import ClientSettings, RunSettings, ServerSettings, code_of
+from fedol.settings import ClientSettings, Estimator, RunSettings, ServerSettings, code_of
 from fedol.text import printable
 
 # In which a file can name code, and what that is.
@@ -68,7 +68,7 @@ def check(name: str, where: str, trust_code: bool, what: str = "model") -> None:
         )
 
 
-ModelSpec = str | type[nn.Module] | Callable[..., Any]
+ModelSpec = str | type[nn.Module] | Callable[..., Any] | Estimator
 """What ``create`` accepts as a model."""
 
 FIXED: dict[str, Callable[..., nn.Module]] = {
@@ -149,9 +149,10 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
     """A model for samples of ``shape``, of images (channels, height, width), in training mode on the CPU.
 
     ``spec`` is a built-in name (see ``names``), ``package.module:callable``, ``path/to/file.py:callable``, a class or
-    function, or an estimator such as scikit-learn's (``fedol.models.fitted``), which a callable may make, too. A callable is handed those of ``classes``, ``channels``, ``size`` (height, width; of samples with
-    channels alone, nothing), ``shape`` and ``width`` which its signature accepts. The model must map samples
-    [B, *shape] to logits [B, classes].
+    function, or an estimator as scikit-learn has them. A callable is handed those of ``classes``, ``channels``,
+    ``size`` (height, width; of samples with channels alone, nothing), ``shape`` and ``width`` which its signature
+    accepts. It makes a module that maps samples [B, *shape] to logits [B, classes], or an estimator, of which the model
+    is a copy (``fedol.models.fitted``).
     """
     if classes < 1 or width < 1:
         raise InputError(f"A model needs at least one class and a positive width, not {classes=} and {width=}.")
@@ -202,8 +203,15 @@ def _fitted(estimator: Any, name: str, classes: int, features: int, seed: int, o
 
 
 def parameter_count(module: nn.Module) -> int:
-    """The number of trainable parameters."""
-    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+    """The number of trainable parameters; of an estimator, what comes nearest to it (``fedol.models.trees.size``)."""
+    learnt = sum(part.size[0] for part in module.modules() if isinstance(part, Fitted))
+    return learnt + sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def size_of(module: nn.Module) -> dict[str, Any]:
+    """How large a model is, for a record: ``parameters``; of an estimator also ``size``, in the words of its kind."""
+    fitted = fitted_in(module)
+    return {"parameters": parameter_count(module)} | ({} if fitted is None else {"size": fitted.size[1]})
 
 
 def _accepted(build: Callable[..., nn.Module], offer: dict[str, object]) -> dict[str, object]:

@@ -17,7 +17,6 @@ import numpy as np
 
 from fedol.errors import FedolError, InputError, cause
 from fedol.models.trees import check_loaded, check_text
-from fedol.models.trees import size as size
 from fedol.text import printable
 
 SCHEMA = "schema.json"
@@ -54,7 +53,7 @@ def check_storable(estimator: Any, name: str, ours: bool) -> None:
 def packed(value: Any, name: str) -> bytes:
     """An estimator, or what holds one, as bytes; ``name`` is its model's."""
     try:
-        data = _skops().dumps(value)
+        data: bytes = _skops().dumps(value)
     except FedolError:
         raise
     except Exception as error:  # somebody's own estimator may hold anything

@@ -7,6 +7,7 @@ memory behind it, and two that lead to each other never end.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,19 +108,34 @@ def _numbers(parts: dict[str, str], name: str) -> Integers:
     return np.array([int(value) for value in parts.get(name, "").split()], dtype=np.int64)
 
 
-def size(estimator: Any) -> str:
-    """How large an estimator is, in the words of its kind: trees, or coefficients."""
-    trees = coefficients = 0
+def size(estimator: Any) -> tuple[int, str]:
+    """How large an estimator is: the number of its trees' nodes, or else of the numbers that it has learnt, in words.
+
+    A network has its number of parameters.
+    """
+    trees, nodes = 0, 0
     for part in _within(estimator, set()):
-        kind = type(part).__name__
-        if kind == "Booster":
-            trees += part.num_trees() if hasattr(part, "num_trees") else len(part.get_dump())
-        trees += kind == "TreePredictor" or (kind == "Tree" and hasattr(part, "children_left"))
-        found = getattr(part, "__dict__", {})
-        coefficients += sum(np.size(found[name]) for name in ("coef_", "intercept_") if name in found)
-    return (
-        f"{trees:,} trees" if trees else f"{coefficients:,} coefficients" if coefficients else type(estimator).__name__
-    )
+        for count in _nodes_of(part):
+            trees, nodes = trees + 1, nodes + count
+    if trees:
+        return nodes, f"{nodes:,} nodes in {trees:,} trees"
+    learnt = [vars(part) for part in _within(estimator, set()) if hasattr(part, "__dict__")]
+    coefficients = sum(np.size(found[name]) for found in learnt for name in ("coef_", "intercept_") if name in found)
+    return coefficients, f"{coefficients:,} coefficients"
+
+
+def _nodes_of(part: Any) -> list[int]:
+    """The nodes of each tree that an object is."""
+    kind = type(part).__name__
+    if kind == "Tree" and hasattr(part, "node_count"):
+        return [part.node_count]
+    if kind == "TreePredictor":
+        return [len(part.nodes)]
+    if kind == "Booster" and hasattr(part, "model_to_string"):  # LightGBM's
+        return [2 * int(leaves) - 1 for leaves in re.findall(r"\nnum_leaves=(\d+)", part.model_to_string())]
+    if kind == "Booster":
+        return [tree.count("\n") for tree in part.get_dump()]
+    return []
 
 
 def _within(value: Any, seen: set[int]) -> Iterator[Any]:

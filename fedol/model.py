@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import logging
-import tempfile
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -25,6 +20,7 @@ from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
 from fedol.errors import FedolError, InputError, cause, measures
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe, parameter_count
+from fedol.models.exported import translated
 from fedol.models.fitted import STATE
 from fedol.models.held import Held, sound
 from fedol.models.openset import OpenSet, sensible
@@ -230,18 +226,6 @@ def _count(value: Any) -> bool:
     return type(value) is int and 0 < value < 1 << 31
 
 
-class FromRaw(nn.Module):
-    """Preprocessing, the model, softmax: what ``ServerModel.predict_proba`` does."""
-
-    def __init__(self, model: ServerModel) -> None:
-        super().__init__()
-        self.module, self.prepare = model.module, model.architecture.prepare
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Raw values to probabilities [N, classes]."""
-        return torch.softmax(self.module(self.prepare(inputs)), 1)
-
-
 def export_onnx(model: ServerModel, path: Path) -> None:
     """Write the file: its input is called ``images``, or as its kind is, its output ``probabilities``.
 
@@ -257,27 +241,12 @@ def _steps(model: ServerModel, path: Path) -> Iterator[None]:
         import onnxscript  # noqa: F401  (torch's exporter needs it and would fail without saying so)
     except ImportError:
         raise FedolError("Exporting needs the packages onnx and onnxscript: pip install 'fedol[onnx]'.") from None
-    wrapped, known = FromRaw(model).cpu().eval(), model.architecture
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that this export does not need
-    example, kind = known.prepare.blank(known.shape), known.prepare.kind
+    known, module = model.architecture, model.module.cpu().eval()
+    example = known.prepare.blank(known.shape)
     try:
-        with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the exporter's notes to itself
-            batch = ({0: torch.export.Dim("batch")},)
-            program = torch.export.export(wrapped, (example,), dynamic_shapes=batch, strict=False)
-            yield
-            with contextlib.redirect_stdout(io.StringIO()):
-                torch.onnx.export(
-                    program,
-                    f=Path(scratch) / "model.onnx",
-                    input_names=[kind],
-                    output_names=["probabilities"],
-                    dynamo=True,
-                    external_data=False,
-                    verbose=False,
-                )
-            yield
-            graph = onnx.load(Path(scratch) / "model.onnx")
+        graph = yield from translated(module, known.prepare, example, known.prepare.kind, "probabilities")
+    except FedolError:
+        raise
     except Exception as error:  # other people's models can fail anywhere inside the exporter
         raise FedolError(f"This model cannot be written as ONNX: {cause(error)}.") from error
     onnx.helper.set_model_props(graph, {"classes": json.dumps(list(model.classes), ensure_ascii=False)})

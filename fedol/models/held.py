@@ -17,6 +17,7 @@ class Held(nn.Module):
         super().__init__()
         self.net = net
         output = {place: number for number, place in enumerate(held)}
+        self.classes, self.places = classes, list(held)
         self._outputs = [output.get(place) for place in range(classes)]  # of each class; None where it has none
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -27,9 +28,8 @@ class Held(nn.Module):
 
     def own(self, targets: Tensor) -> Tensor:
         """Targets, classes [N] or soft ones [N, classes], in terms of the net's own outputs."""
-        held = [place for place, output in enumerate(self._outputs) if output is not None]
         if targets.dim() > 1:
-            return targets[:, held]
+            return targets[:, self.places]
         return torch.tensor([-1 if output is None else output for output in self._outputs])[targets]
 
 

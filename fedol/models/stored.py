@@ -62,9 +62,9 @@ def packed(value: Any, name: str) -> bytes:
         schema = json.loads(source.read(SCHEMA))
         numbers, files = dict[Any, int](), dict[str, str]()
         for node in _nodes(schema):
-            if "__id__" in node:
+            if isinstance(node.get("__id__"), int):
                 node["__id__"] = numbers.setdefault(node["__id__"], len(numbers) + 1)
-            if "file" in node:
+            if isinstance(node.get("file"), str):
                 node["file"] = files.setdefault(node["file"], str(len(files)))
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as target:

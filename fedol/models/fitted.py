@@ -68,7 +68,7 @@ class Fitted(nn.Module):
         """What ``get_extra_state`` gave, or an ``InputError`` that says what makes no sense: it may be a stranger's."""
         if not len(state):
             raise InputError("it has learnt nothing")
-        found = stored.unpacked(state.numpy().tobytes(), self.learner.estimator, self.name, self.ours, self.features)
+        found = stored.unpacked(state.numpy().tobytes(), self.learner.estimator, self.ours, self.features)
         if not isinstance(found, dict) or set(found) != {"estimator", "known", "samples"}:
             raise InputError("it holds no estimator")
         estimator, known, samples = found["estimator"], found["known"], found["samples"]
@@ -91,7 +91,9 @@ class Fitted(nn.Module):
         """The samples as rows of numbers that it can take."""
         rows: np.ndarray = inputs.detach().float().cpu().flatten(1).numpy()
         wrong = ~np.isfinite(rows)
-        if wrong.any() and not (_takes_gaps(self.learner.estimator) and np.isnan(rows[wrong]).all()):
+        if wrong.any() and _takes_gaps(self.learner.estimator):
+            wrong = np.isinf(rows)
+        if wrong.any():
             row, column = np.argwhere(wrong)[0].tolist()
             what = "a missing value" if np.isnan(rows[row, column]) else "an infinite value"
             raise InputError(

@@ -41,13 +41,20 @@ KNOWN = {
     *("lightgbm.basic.Booster", "lightgbm.sklearn.LGBMClassifier"),
     *("xgboost.core.Booster", "xgboost.sklearn.XGBClassifier"),
 }
-SHARED = {"builtins", "collections", "numpy", "scipy", "sklearn", "lightgbm", "xgboost"}
+LIBRARIES = {"sklearn", "lightgbm", "xgboost"}
+SHARED = {"builtins", "collections", "numpy", "scipy", *LIBRARIES}
+OBJECTS = {"ObjectNode", "TreeNode", "LossNode"}  # what skops fills with data, and does not call
 
 
 def check_storable(estimator: Any, name: str, ours: bool) -> None:
     """Refuse an estimator that could not be written, or not be read back, before it has learnt anything."""
     data = packed(estimator, name)
-    _check_types(data, _bounded(data), estimator, name, ours)
+    _, strange = _strange(data, _bounded(data), estimator, ours)
+    if strange is not None:
+        raise FedolError(
+            f"The model '{name}' holds {printable(strange, 80)}, which is code that no file may bring; leave it out, "
+            "or make it a class in a module of yours."
+        )
 
 
 def packed(value: Any, name: str) -> bytes:
@@ -81,13 +88,13 @@ def _tidy(data: bytes) -> bytes:
     array = np.load(io.BytesIO(data), allow_pickle=False)
     if array.dtype.names is None:
         return data
-    blank = np.zeros_like(array)
+    blank = np.zeros(array.shape, array.dtype)  # zeros_like would leave the gaps as they are
     for name in array.dtype.names:
         blank[name] = array[name]
-    return data[: len(data) - array.nbytes] + blank.tobytes()  # np.save copies, and leaves out what is between
+    return data[: len(data) - array.nbytes] + blank.tobytes()
 
 
-def unpacked(data: bytes, estimator: Any, name: str, ours: bool, features: int) -> Any:
+def unpacked(data: bytes, estimator: Any, ours: bool, features: int) -> Any:
     """What ``packed`` made bytes of, for a model that is ``estimator`` on so many features.
 
     An ``InputError`` says what makes no sense: the bytes may be a stranger's.
@@ -97,7 +104,10 @@ def unpacked(data: bytes, estimator: Any, name: str, ours: bool, features: int) 
         for node in _nodes(schema):
             if node.get("__loader__") == "JsonNode":
                 check_text(json.loads(node["content"]), features)
-        found = _skops().loads(data, trusted=_check_types(data, schema, estimator, name, ours))
+        types, strange = _strange(data, schema, estimator, ours)
+        if strange is not None:
+            raise InputError(f"it holds {printable(strange, 80)}, which no file may make us build")
+        found = _skops().loads(data, trusted=types)
     except FedolError:
         raise
     except Exception as error:  # a damaged file can fail anywhere inside a library
@@ -106,18 +116,26 @@ def unpacked(data: bytes, estimator: Any, name: str, ours: bool, features: int) 
     return found
 
 
-def _check_types(data: bytes, schema: Any, estimator: Any, name: str, ours: bool) -> list[str]:
-    """The types within that skops may build, where all may be: those of ours, and of the estimator's own package."""
-    own = set[str]()
-    if ours:  # anybody may name it, so its file is held to what it consists of
-        named = {f"{node['__module__']}.{node['__class__']}" for node in _nodes(schema) if "__class__" in node}
+def _strange(data: bytes, schema: Any, estimator: Any, ours: bool) -> tuple[list[str], str | None]:
+    """The types within that skops is to build, and the first of them that it may not.
+
+    Of a model that anybody may name, it may build what ours consist of. Of one that is your own word, also objects of
+    scikit-learn's kind, and whatever is in the estimator's own package.
+    """
+    nodes = [node for node in _nodes(schema) if isinstance(node.get("__class__"), str)]
+    if ours:
+        named, own, objects = {_type(node) for node in nodes}, set[str](), set[str]()
     else:
         named = set(_skops().get_untrusted_types(data=data))
         own = {type(part).__module__.partition(".")[0] for part in _parts(estimator)} - SHARED
-    for found in sorted(named):
-        if found not in KNOWN and found.partition(".")[0] not in own:
-            raise InputError(f"the model '{name}' holds {printable(found, 80)}, which no file may make us build")
-    return sorted(named)
+        objects = {_type(node) for node in nodes} - {_type(node) for node in nodes if node["__loader__"] not in OBJECTS}
+        objects = {found for found in objects if found.partition(".")[0] in LIBRARIES}
+    strange = (found for found in sorted(named - KNOWN - objects) if found.partition(".")[0] not in own)
+    return sorted(named), next(strange, None)
+
+
+def _type(node: dict[str, Any]) -> str:
+    return f"{node['__module__']}.{node['__class__']}"
 
 
 def _parts(estimator: Any) -> list[Any]:

@@ -58,5 +58,8 @@ ESTIMATORS: dict[str, Callable[[], Any]] = {
 }
 
 
+NATIVE = {"lightgbm", "xgboost"}  # compiled readers read their files, and crash on what makes no sense
+
+
 def _absent(package: str) -> FedolError:
     return FedolError(f"The model '{package}' needs the package {package}: pip install 'fedol[boosting]'.")

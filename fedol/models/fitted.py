@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from fedol.errors import FedolError, InputError, cause
 from fedol.models import stored
 from fedol.models.held import Held
 from fedol.models.trees import size
+from fedol.text import MOST, printable
 
 if TYPE_CHECKING:  # scikit-learn, which only those need who have an estimator
     from fedol.models.soft import SoftClassifier
@@ -34,15 +37,11 @@ class Fitted(nn.Module):
     def learn(self, inputs: Tensor, targets: Tensor) -> None:
         """Fit it to classes [N] or soft targets [N, classes]; what it knew before is forgotten."""
         x = self._rows(inputs)
-        try:
+        with self._failing("learn"):
             if targets.dim() == 1:
                 self.learner.fit_labels(x, targets.numpy(), self.classes)
             else:
                 self.learner.fit(x, targets.double().numpy())
-        except FedolError:
-            raise
-        except Exception as error:  # other people's code
-            raise InputError(f"The model '{self.name}' cannot learn: {cause(error)}.") from error
         self.samples = len(x)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -53,7 +52,8 @@ class Fitted(nn.Module):
         """
         probs = torch.full((len(inputs), self.classes), 1 / self.classes, dtype=torch.float64, device=inputs.device)
         if self.samples:
-            found = torch.from_numpy(self.learner.predict_proba(self._rows(inputs))).to(inputs.device)
+            with self._failing("answer"):
+                found = torch.from_numpy(self.learner.predict_proba(self._rows(inputs))).to(inputs.device)
             probs = (self.samples * found + probs) / (self.samples + 1)
         return probs.log().float()
 
@@ -86,6 +86,16 @@ class Fitted(nn.Module):
     def size(self) -> tuple[int, str]:
         """How large it is: a number, and that in the words of its kind."""
         return size(self.learner.estimator)
+
+    @contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        """Whatever goes wrong within other people's code is one sentence."""
+        try:
+            yield
+        except FedolError:
+            raise
+        except Exception as error:
+            raise InputError(f"The model '{self.name}' cannot {what}: {printable(cause(error), MOST)}.") from error
 
     def _rows(self, inputs: Tensor) -> np.ndarray:
         """The samples as rows of numbers that it can take."""

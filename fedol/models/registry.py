@@ -21,7 +21,7 @@ from torch import nn
 from fedol.code import address, describe, imported, is_estimator
 from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, brief, cause, measures, unknown
-from fedol.models.estimators import ESTIMATORS
+from fedol.models.estimators import ESTIMATORS, NATIVE
 from fedol.models.fitted import Fitted, fitted_in
 from fedol.models.nets import bottleneck_resnet, cnn, cnn_large, mlp, wide_resnet22
 from fedol.settings import ClientSettings, Estimator, RunSettings, ServerSettings, code_of
@@ -36,7 +36,7 @@ _BUILT: dict[str, Callable[..., Any]] = {}  # by its address, what this process 
 def remember(spec: ModelSpec, build: Callable[..., Any]) -> None:
     """Keep code that was just allowed to build a model: the files this process writes will name it."""
     name = address(spec)
-    if is_code(name) and "<" not in name:  # several local classes may share one address
+    if name in NATIVE or (is_code(name) and "<" not in name):  # several local classes may share one address
         _BUILT[name] = build
 
 
@@ -45,6 +45,14 @@ def trusted(name: str, where: str, trust_code: bool) -> ModelSpec:
 
     The latter is the very class of then: nothing is imported. Other code is refused, unless the caller vouches for it.
     """
+    if name in NATIVE:
+        if name not in _BUILT and not trust_code:
+            raise FedolError(
+                f"{where} holds a model of '{name}', whose own reader crashes on a file that makes no sense: if you "
+                "trust whoever made it, add --trust-code (in Python: trust_code=True), or give the model yourself (in "
+                f"Python: model='{name}')."
+            )
+        return name
     if name in _BUILT and not trust_code:
         return _BUILT[name]
     check(name, where, trust_code)

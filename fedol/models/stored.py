@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from fedol.errors import FedolError, InputError, cause
-from fedol.models.trees import check_loaded, check_text
-from fedol.text import printable
+from fedol.models.trees import check_loaded
+from fedol.text import MOST, printable
 
 SCHEMA = "schema.json"
 FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # of every part, whenever it is written: the earliest that zip knows
@@ -101,9 +101,6 @@ def unpacked(data: bytes, estimator: Any, ours: bool, features: int) -> Any:
     """
     try:
         schema = _bounded(data)
-        for node in _nodes(schema):
-            if node.get("__loader__") == "JsonNode":
-                check_text(json.loads(node["content"]), features)
         types, strange = _strange(data, schema, estimator, ours)
         if strange is not None:
             raise InputError(f"it holds {printable(strange, 80)}, which no file may make us build")
@@ -111,7 +108,7 @@ def unpacked(data: bytes, estimator: Any, ours: bool, features: int) -> Any:
     except FedolError:
         raise
     except Exception as error:  # a damaged file can fail anywhere inside a library
-        raise InputError(f"its estimator cannot be read: {cause(error)}") from error
+        raise InputError(f"its estimator cannot be read: {printable(cause(error), MOST)}") from error
     check_loaded(found, features)
     return found
 

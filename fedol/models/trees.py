@@ -1,23 +1,20 @@
 """What compiled code is handed of an estimator's file: trees, whose every index must lead somewhere.
 
-Libraries of trees follow the indices that they have read without looking: one that leads out of its array reads the
+scikit-learn's trees follow the indices that they have read without looking: one that leads out of its array reads the
 memory behind it, and two that lead to each other never end.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fedol.errors import InputError
 
 LEAF = -1
-Integers = npt.NDArray[np.int64]
 
 
 def check_tree(left: Any, right: Any, feature: Any, features: int) -> None:
@@ -35,7 +32,7 @@ def check_tree(left: Any, right: Any, feature: Any, features: int) -> None:
 
 
 def check_loaded(value: Any, features: int) -> None:
-    """The same of every tree of scikit-learn's or XGBoost's in an estimator that has been read."""
+    """The same of every tree of scikit-learn's in an estimator that has been read."""
     for part in _within(value, set()):
         kind = type(part).__name__
         if kind == "Tree" and hasattr(part, "children_left"):
@@ -48,64 +45,6 @@ def check_loaded(value: Any, features: int) -> None:
                 raise InputError("a tree in it has categories, which no model here is given")
         elif kind == "_BinMapper" and np.any(part.is_categorical_):
             raise InputError("it bins categories, which no model here is given")
-        elif kind == "Booster" and hasattr(part, "save_raw"):
-            _check_xgboost(json.loads(bytes(part.save_raw("json"))), features)
-
-
-def _check_xgboost(model: Any, features: int) -> None:
-    learner = model["learner"]
-    booster, outputs = learner["gradient_booster"], max(1, int(learner["learner_model_param"]["num_class"]))
-    if booster["name"] != "gbtree" or any(not 0 <= group < outputs for group in booster["model"]["tree_info"]):
-        raise InputError("its trees are not those of a classifier")
-    for tree in booster["model"]["trees"]:
-        check_tree(tree["left_children"], tree["right_children"], tree["split_indices"], features)
-        if tree["categories"]:
-            raise InputError("a tree in it has categories, which no model here is given")
-
-
-def check_text(text: Any, features: int) -> None:
-    """The same of the trees in LightGBM's text, where this is one; before LightGBM reads it."""
-    if not isinstance(text, str) or "Tree=" not in text:
-        return
-    head, *trees = text.partition("\nend of trees")[0].split("\nTree=")
-    about = _fields(head)
-    outputs = int(about["num_class"])
-    if outputs < 1 or int(about["num_tree_per_iteration"]) != outputs or int(about["max_feature_idx"]) != features - 1:
-        raise InputError("its trees are not those of a classifier of such samples")
-    if len(trees) % outputs:
-        raise InputError("it lacks a tree")
-    for tree in trees:
-        parts = _fields(tree)
-        leaves = int(parts["num_leaves"])
-        if leaves < 1 or int(parts["num_cat"]) or int(parts.get("is_linear", 0)):
-            raise InputError("a tree in it is of a kind that no model here grows")
-        left, right, feature = (_numbers(parts, name) for name in ("left_child", "right_child", "split_feature"))
-        if len(_values(parts, "leaf_value")) != leaves or any(
-            len(part) != leaves - 1 for part in (left, right, feature)
-        ):
-            raise InputError("a tree in it has other parts than it says")
-        for child in (left, right):
-            leads = np.where(child < 0, ~child < leaves, (child > np.arange(leaves - 1)) & (child < leaves - 1))
-            if not leads.all():
-                raise InputError("a tree in it leads nowhere")
-        if ((feature < 0) | (feature >= features)).any():
-            raise InputError("a tree in it asks for a feature that there is not")
-
-
-def _fields(block: str) -> dict[str, str]:
-    """Lines ``name=value``; one name once, because which of two counts is LightGBM's to say."""
-    pairs = [line.partition("=")[::2] for line in block.split("\n") if "=" in line]
-    if len(dict(pairs)) < len(pairs):
-        raise InputError("it says something twice")
-    return dict(pairs)
-
-
-def _values(parts: dict[str, str], name: str) -> list[float]:
-    return [float(value) for value in parts.get(name, "").split()]
-
-
-def _numbers(parts: dict[str, str], name: str) -> Integers:
-    return np.array([int(value) for value in parts.get(name, "").split()], dtype=np.int64)
 
 
 def size(estimator: Any) -> tuple[int, str]:

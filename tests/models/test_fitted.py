@@ -139,7 +139,7 @@ def test_what_cannot_be_a_model_is_said_at_once() -> None:
         check_teachable(build(KNeighborsClassifier()))
     check_teachable(build("mlp"))
     with pytest.raises(InputError, match=r"must create a torch.nn.Module or an estimator, not a dict"):
-        build(dict)
+        build(lambda: {"a": 1})
 
 
 def test_missing_values_go_to_those_that_take_them() -> None:

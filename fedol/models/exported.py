@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from fedol.errors import FedolError
 from fedol.models.fitted import Fitted, fitted_in
 from fedol.models.held import Held
+from fedol.models.trees import rounded
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}  # of all parts alike: a graph has one of each
 Translation = Generator[None, None, Any]  # gives a graph; yields after each step before, because each takes seconds
@@ -95,7 +96,7 @@ def _converted(fitted: Fitted, rows: Tensor) -> Any:
     if len(fitted.learner.known) < 2:
         raise FedolError(f"The model '{fitted.name}' knows one class alone, so there is nothing to export.")
     _register_boosting()
-    return to_onnx(fitted.learner.estimator, rows[:1].numpy(), options={"zipmap": False}, target_opset=OPSETS)
+    return to_onnx(rounded(fitted.learner.estimator), rows[:1].numpy(), options={"zipmap": False}, target_opset=OPSETS)
 
 
 def _register_boosting() -> None:

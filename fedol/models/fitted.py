@@ -83,8 +83,8 @@ class Fitted(nn.Module):
         self.learner, self.samples = _learner(estimator, self.classes, known), samples
 
     @property
-    def size(self) -> tuple[int, str]:
-        """How large it is: a number, and that in the words of its kind."""
+    def size(self) -> tuple[int, int]:
+        """How large it is: nodes and trees, or coefficients and none."""
         return size(self.learner.estimator)
 
     @contextmanager

@@ -22,7 +22,7 @@ from fedol.code import address, describe, imported, is_estimator
 from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, brief, cause, measures, unknown
 from fedol.models.estimators import ESTIMATORS, NATIVE
-from fedol.models.fitted import Fitted, fitted_in
+from fedol.models.fitted import Fitted
 from fedol.models.nets import bottleneck_resnet, cnn, cnn_large, mlp, wide_resnet22
 from fedol.settings import ClientSettings, Estimator, RunSettings, ServerSettings, code_of
 from fedol.text import printable
@@ -218,8 +218,12 @@ def parameter_count(module: nn.Module) -> int:
 
 def size_of(module: nn.Module) -> dict[str, Any]:
     """How large a model is, for a record: ``parameters``; of an estimator also ``size``, in the words of its kind."""
-    fitted = fitted_in(module)
-    return {"parameters": parameter_count(module)} | ({} if fitted is None else {"size": fitted.size[1]})
+    parameters, sizes = parameter_count(module), [part.size for part in module.modules() if isinstance(part, Fitted)]
+    if not sizes:
+        return {"parameters": parameters}
+    trees = sum(trees for _, trees in sizes)
+    what = f"nodes in {trees:,} trees" if trees else "coefficients"
+    return {"parameters": parameters, "size": f"{parameters:,} {what}"}
 
 
 def _accepted(build: Callable[..., nn.Module], offer: dict[str, object]) -> dict[str, object]:

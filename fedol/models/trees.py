@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -47,20 +48,13 @@ def check_loaded(value: Any, features: int) -> None:
             raise InputError("it bins categories, which no model here is given")
 
 
-def size(estimator: Any) -> tuple[int, str]:
-    """How large an estimator is: the number of its trees' nodes, or else of the numbers that it has learnt, in words.
-
-    A network has its number of parameters.
-    """
-    trees, nodes = 0, 0
-    for part in _within(estimator, set()):
-        for count in _nodes_of(part):
-            trees, nodes = trees + 1, nodes + count
+def size(estimator: Any) -> tuple[int, int]:
+    """How large an estimator is: the nodes of its trees, or without trees the coefficients; and the trees."""
+    trees = [count for part in _within(estimator, set()) for count in _nodes_of(part)]
     if trees:
-        return nodes, f"{nodes:,} nodes in {trees:,} trees"
+        return sum(trees), len(trees)
     learnt = [vars(part) for part in _within(estimator, set()) if hasattr(part, "__dict__")]
-    coefficients = sum(np.size(found[name]) for found in learnt for name in ("coef_", "intercept_") if name in found)
-    return coefficients, f"{coefficients:,} coefficients"
+    return sum(np.size(found[name]) for found in learnt for name in ("coef_", "intercept_") if name in found), 0
 
 
 def _nodes_of(part: Any) -> list[int]:
@@ -93,3 +87,14 @@ def _within(value: Any, seen: set[int]) -> Iterator[Any]:
         parts = list(getattr(value, "__dict__", {}).values())
     for part in parts:
         yield from _within(part, seen)
+
+
+def rounded(estimator: Any) -> Any:
+    """A copy for 32-bit arithmetic: x <= t for 64-bit t is x <= the next smaller 32-bit number, where x has 32 bits."""
+    copy = deepcopy(estimator)
+    for part in _within(copy, set()):
+        if type(part).__name__ == "TreePredictor":
+            exact = part.nodes["num_threshold"]
+            near = exact.astype(np.float32)
+            part.nodes["num_threshold"] = np.where(near > exact, np.nextafter(near, np.float32(-np.inf)), near)
+    return copy

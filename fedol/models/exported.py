@@ -39,22 +39,23 @@ class Chain(nn.Module):
 
 
 def translated(
-    module: nn.Module, prepare: Callable[[Tensor], Tensor], example: Tensor, given: str, found: str
+    module: nn.Module,
+    prepare: Callable[[Tensor], Tensor],
+    end: Callable[[Tensor], Tensor],
+    example: Tensor,
+    given: str,
+    found: str,
 ) -> Translation:
-    """The graph from raw values, called ``given``, to probabilities, called ``found``."""
+    """The graph from raw values, called ``given``, to probabilities, called ``found``: what ``end`` makes of logits."""
     fitted = fitted_in(module)
     if fitted is None:
-        return (yield from _traced(Chain(prepare, module, _softmax), example, given, found))
+        return (yield from _traced(Chain(prepare, module, end), example, given, found))
     rows, spread = Chain(prepare, _flat), _spread(module, fitted)
     before = yield from _traced(rows, example, given, "rows")
     converted = _converted(fitted, rows(example))
     yield
     after = yield from _traced(spread, torch.zeros(2, spread.in_features), "known", found)
     return _joined(before, converted, after)
-
-
-def _softmax(logits: Tensor) -> Tensor:
-    return torch.softmax(logits, 1)
 
 
 def _flat(batch: Tensor) -> Tensor:

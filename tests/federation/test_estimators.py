@@ -158,7 +158,7 @@ def test_from_the_shell(tmp_path: Path, command: Command, capsys: pytest.Capture
     assert len(command("predict", demo / "run", demo / "test.npz").out.splitlines()) == 359
     audit = ["--task", demo / "task", "--model", demo / "alice.safetensors", "--data", demo / "alice.npz"]
     said = command("audit", *audit, "--shadows", 2, "--json")
-    assert said.code == 0 and "likelihood ratio" in json.loads(said.out)["membership"], said.err
+    assert said.code == 0 and "likelihood ratio" in json.loads(said.out)["clients"][0]["membership"], said.err
     private = ["client", "fit", demo / "task", "--data", demo / "bob.npz", "--model", "forest", "--out", demo / "x"]
     message = refusal([str(word) for word in [*private, "--dp-epsilon", 8]], capsys)
     assert message == "'forest' has no private training; choose a network, or leave --dp-epsilon out."

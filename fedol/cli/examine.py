@@ -93,6 +93,7 @@ def audit(
             count = SHADOWS if shadows is None else shadows
             found = run_audit(run, clients, codec, count, progress.epoch, release, trust_code)
     else:
+        from fedol.data import Reading
         from fedol.federation.client import client_data
         from fedol.federation.predictors import Asked, open_model, promise, recipe_of
         from fedol.federation.taskfolder import TaskFolder
@@ -105,8 +106,8 @@ def audit(
         given = trusted(config, settings, trust_code)
         training = {item.name: given[item.name] for item in fields(Training) if item.name in given}
         folder = TaskFolder.open(task)
-        members, others = client_data(data, folder.task)
         shared = folder.samples(public)
+        members, others = client_data(data, folder.task, Reading().under(shared))
         how = codec or folder.task.codec
         opened = open_model(model, trust_code)
         ours = isinstance(opened, ServerModel)

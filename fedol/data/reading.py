@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from fedol.data.columns import CATEGORY, NUMBER, Column, Reader, spelled
 from fedol.data.dataset import Dataset, Labelled, holdout
-from fedol.data.rows import TEXT, Rows, frame_rows, is_frame, read_rows
+from fedol.data.own import load_test as load_test_arrays
+from fedol.data.rows import TEXT, Rows, frame_rows, holds_rows, is_frame, read_rows
 from fedol.data.samples import Samples
 from fedol.data.tables import Table
 from fedol.data.texts import Texts
@@ -46,7 +47,10 @@ class Reading:
         columns = {column.name: column.kind for column in getattr(known, "columns", ())}
         text = getattr(known, "text", ())
         missing = (*self.missing, *getattr(known, "missing", ()))
-        return replace(self, columns=columns, text=text or self.text, missing=tuple(dict.fromkeys(missing)))
+        label = self.label or getattr(known, "label", None)
+        return replace(
+            self, label=label, columns=columns, text=text or self.text, missing=tuple(dict.fromkeys(missing))
+        )
 
 
 def _listed(words: str | None) -> tuple[str, ...]:
@@ -63,6 +67,17 @@ def load_rows(path: Path, reading: Reading = Reading()) -> Dataset:
     with read_rows(Path(reading.test).expanduser()) as rows:
         test = labelled(rows, reading.under(train[0]))
     return joined(train, test, name, reading.test)
+
+
+def load_test(path: Path, reading: Reading) -> Dataset:
+    """Labelled samples to score a model with, which are then both parts: rows, or ``test_x`` and ``test_y``."""
+    if not holds_rows(path):
+        return load_test_arrays(path)
+    with read_rows(path) as rows:
+        found, words = labelled(rows, reading)
+    classes, encoded = _encoded(words)
+    part = Labelled(found, encoded)
+    return Dataset(path.name, part, part, classes)
 
 
 def from_frame(frame: Any, test: Any, reading: Reading, name: str) -> Dataset:
@@ -127,7 +142,7 @@ def _read(rows: Rows, reading: Reading, label: str | None) -> tuple[Samples, lis
     columns, values = zip(*(reader.done() for reader in readers.values()), strict=True)
     if not len(values[0]):
         raise InputError(f"{rows.where} has no rows; give a file with a row per sample.")
-    return Table(np.stack(values, 1), columns, missing), labels
+    return Table(np.stack(values, 1), columns, missing, label), labels
 
 
 def _read_texts(rows: Rows, names: list[str], label: str | None) -> tuple[Samples, list[str]]:
@@ -140,7 +155,7 @@ def _read_texts(rows: Rows, names: list[str], label: str | None) -> tuple[Sample
             labels += _labels(block[rows.names.index(label)], len(labels), rows.where)
     if not texts:
         raise InputError(f"{rows.where} has no rows; give a file with a row per sample.")
-    return Texts.of(texts, rows.where, () if rows.names == (TEXT,) else tuple(names)), labels
+    return Texts.of(texts, rows.where, () if rows.names == (TEXT,) else tuple(names), label), labels
 
 
 def _labels(cells: Iterable[Any], before: int, where: str) -> list[str]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -110,16 +110,17 @@ class Texts(Samples):
     members: ClassVar[tuple[str, ...]] = ("lengths", "letters")
     values: npt.NDArray[np.object_]
     text: tuple[str, ...] = ()  # the columns of files that they stand in
+    label: str | None = None  # what these call the column of the labels
 
     @classmethod
-    def of(cls, values: Any, where: str, text: tuple[str, ...] = ()) -> Texts:
+    def of(cls, values: Any, where: str, text: tuple[str, ...] = (), label: str | None = None) -> Texts:
         """Strings, none of them empty."""
         strings = np.array(list(values), dtype=object)
         for place, value in enumerate(strings):
             if not isinstance(value, str) or not value.strip():
                 what = "is empty" if isinstance(value, str) or value is None else "is no text"
                 raise InputError(f"{where}, row {place + 1}: the text {what}; fill it in or leave the row out.")
-        return cls(strings, text)
+        return cls(strings, text, label)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -136,11 +137,11 @@ class Texts(Samples):
 
     def take(self, index: Index) -> Texts:
         """These texts."""
-        return Texts(self.values[index if isinstance(index, slice) else np.asarray(index)], self.text)
+        return replace(self, values=self.values[index if isinstance(index, slice) else np.asarray(index)])
 
     def joined(self, others: Texts) -> Texts:
         """Both."""
-        return Texts(np.concatenate([self.values, others.values]), self.text)
+        return replace(self, values=np.concatenate([self.values, others.values]))
 
     @cached_property
     def _grams(self) -> list[npt.NDArray[np.int32]]:
@@ -187,7 +188,10 @@ class Texts(Samples):
         """To be kept: the columns, how many bytes each text has, and these one after the other."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in self.values]
         lengths = np.array([len(text) for text in encoded], np.int64)
-        return {"text": list(self.text)}, {"lengths": lengths, "letters": np.frombuffer(b"".join(encoded), np.uint8)}
+        return {"text": self.text, "label": self.label}, {
+            "lengths": lengths,
+            "letters": np.frombuffer(b"".join(encoded), np.uint8),
+        }
 
     @classmethod
     def unpacked(cls, about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Texts:
@@ -203,4 +207,5 @@ class Texts(Samples):
             whole[end - length : end].decode("utf-8", "surrogatepass")
             for end, length in zip(ends, lengths, strict=True)
         ]
-        return cls.of(texts, "the public texts", tuple(map(str, about["text"])))
+        label = about["label"]
+        return cls.of(texts, "the public texts", tuple(map(str, about["text"])), None if label is None else str(label))

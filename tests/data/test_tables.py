@@ -208,9 +208,9 @@ def test_a_table_is_kept_and_read_back(tmp_path: Path) -> None:
 def test_a_strangers_table_is_checked(wrong: dict[str, Any]) -> None:
     rows = np.array([[1, 0], [2, 1]], np.float32)
     columns = [["a", "number", []], ["b", "category", ["x", "y"]]]
-    assert len(Table.unpacked({"columns": columns, "missing": []}, {"rows": rows})) == 2
+    assert len(Table.unpacked({"columns": columns, "missing": [], "label": None}, {"rows": rows})) == 2
     with pytest.raises(InputError):
-        about = {"columns": wrong.get("columns", columns), "missing": []}
+        about = {"columns": wrong.get("columns", columns), "missing": [], "label": None}
         Table.unpacked(about, {"rows": wrong.get("rows", rows)})
 
 

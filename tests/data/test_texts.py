@@ -21,7 +21,7 @@ from fedol.errors import InputError
 from fedol.federation.predictors import predict_knowledge
 
 PUBLIC = ["the cat sat", "the dog sat", "The cat, the cat!", "a bird"]
-WORDS = {"cats": "cat purr whiskers kitten".split(), "dogs": "dog bark tail puppy".split()}
+WORDS = {"cats": ["cat", "purr", "whiskers", "kitten"], "dogs": ["dog", "bark", "tail", "puppy"]}
 
 
 def texts(values: list[str]) -> Texts:
@@ -32,7 +32,7 @@ def corpus(count: int, seed: int) -> tuple[list[str], list[str]]:
     """Two words of the class among three of no class."""
     rng = np.random.default_rng(seed)
     labels = [list(WORDS)[c] for c in rng.integers(0, 2, count)]
-    found = [" ".join([*rng.choice(WORDS[label], 2), *rng.choice("a the of in on".split(), 3)]) for label in labels]
+    found = [" ".join([*rng.choice(WORDS[label], 2), *rng.choice(["a", "the", "of", "in", "on"], 3)]) for label in labels]
     return found, labels
 
 
@@ -84,7 +84,7 @@ def test_a_task_keeps_texts(tmp_path: Path) -> None:
         {**good, "letters": good["letters"].astype(np.int16)},
     ):
         with pytest.raises(InputError):
-            Texts.unpacked({"text": []}, wrong)
+            Texts.unpacked({"text": [], "label": None}, wrong)
     for name, value in (("grams", [2, 1]), ("grams", [HASHES, HASHES + 1]), ("idf", [-1.0, 1.0]), ("idf", [1.0])):
         with pytest.raises(InputError):
             preprocessing_of({"kind": "texts", "grams": [1, 2], "idf": [1.0, 1.0], name: value}, (2,))

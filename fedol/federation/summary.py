@@ -22,7 +22,7 @@ from fedol.runs.provenance import versions
 
 
 def test_set(path: Path, task: Task, public: Samples) -> Labelled:
-    """Labelled rows, or ``test_x`` and ``test_y`` of an .npz file, in the task's classes and like the public samples."""
+    """Labelled rows, or ``test_x`` and ``test_y`` of an .npz file, in the task's classes and like the public ones."""
     data = load_test(path, Reading().under(public))
     index = task_classes(data, task)
     check_alike(data.test.samples, public, f"The test {data.test.samples.kind} in {path}")

@@ -32,7 +32,8 @@ def corpus(count: int, seed: int) -> tuple[list[str], list[str]]:
     """Two words of the class among three of no class."""
     rng = np.random.default_rng(seed)
     labels = [list(WORDS)[c] for c in rng.integers(0, 2, count)]
-    found = [" ".join([*rng.choice(WORDS[label], 2), *rng.choice(["a", "the", "of", "in", "on"], 3)]) for label in labels]
+    fillers = ["a", "the", "of", "in", "on"]
+    found = [" ".join([*rng.choice(WORDS[label], 2), *rng.choice(fillers, 3)]) for label in labels]
     return found, labels
 
 

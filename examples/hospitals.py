@@ -1,6 +1,6 @@
 """Four hospitals learn one model of heart disease from their tables, and none shows a patient to another.
 
-    python examples/hospitals.py
+    python examples/hospitals.py [FOLDER]
 
 The data are UCI's heart disease tables: Cleveland, Hungary, Switzerland and the VA in Long Beach, with many values
 missing, at some hospitals whole columns. Where they are not there, a small made-up stand-in takes their place, and the
@@ -9,7 +9,6 @@ figures mean nothing.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import sys
 from pathlib import Path
@@ -86,17 +85,5 @@ def federate(out: Path, folder: Path = HEART, **settings: Any) -> dict[str, Any]
     return result.summary
 
 
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/hospitals"))
-    parser.add_argument("--data", type=Path, default=HEART, help="the folder of the four tables")
-    options = parser.parse_args()
-    federate(options.out, options.data)
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except fedol.FedolError as error:
-        sys.exit(f"Error: {error}")
+    federate(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/hospitals"))

@@ -1,6 +1,6 @@
 """Five publishers learn one model of what a news item is about, from texts that stay with them.
 
-    python examples/news.py
+    python examples/news.py [FOLDER]
 
 The data are the test file of AG News: world, sports, business or technology, a title and a text. Where it is not there,
 a small made-up stand-in takes its place, and the figures mean nothing.
@@ -8,7 +8,6 @@ a small made-up stand-in takes its place, and the figures mean nothing.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import sys
@@ -61,17 +60,5 @@ def federate(out: Path, file: Path = NEWS, **settings: Any) -> dict[str, Any]:
     return result.summary
 
 
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/news"))
-    parser.add_argument("--data", type=Path, default=NEWS, help="the CSV file: class, title, text")
-    options = parser.parse_args()
-    federate(options.out, options.data)
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except fedol.FedolError as error:
-        sys.exit(f"Error: {error}")
+    federate(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/news"))

@@ -161,13 +161,14 @@ def partition(
     wanted = configure(preset, config, settings, trust_code=True)  # which builds no model
     with LiveProgress(quiet=as_json):
         dealt = Scenario(wanted).describe()
-    classes, counts = dealt["classes"], np.array(dealt["samples_per_client_and_class"])
+    kind = "findings" if "findings" in dealt else "classes"
+    names, counts = dealt[kind], np.array(dealt["samples_per_client_and_class"])
     if plot:
-        partition_heat_map(counts, classes, f"{dealt['dataset']}, {wanted.partition}", plot)
+        partition_heat_map(counts, names, f"{dealt['dataset']}, {wanted.partition}", plot)
     if as_json:
-        print(json.dumps({key: dealt[key] for key in ("classes", "samples_per_client_and_class")}))
+        print(json.dumps({key: dealt[key] for key in (kind, "samples_per_client_and_class")}))
     else:
-        Console().print(partition_table(counts, classes))
+        Console().print(partition_table(counts, names, kind))
 
 
 def report(
@@ -239,26 +240,35 @@ def predict(
         parts = [found.take(slice(start, start + BATCH)) for start in range(0, len(found), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
     what = "image" if found.kind == "images" else "row"
-    rows = [
-        {what: name, "class": model.classes[row.argmax()], "probability": float(row.max())}
-        for name, row in zip(names, probs, strict=True)
-    ]
+    told = [
+        dict(zip(model.findings, map(float, row), strict=True)) for row in probs
+    ]  # of each finding, if there are any
+    if not model.findings:
+        told = [{"class": model.classes[row.argmax()], "probability": float(row.max())} for row in probs]
     if (known := model.known(probs)) is not None:
-        rows = [{**row, "known": bool(here)} for row, here in zip(rows, known, strict=True)]
+        told = [{**row, "known": bool(here)} for row, here in zip(told, known, strict=True)]
+    rows = [{what: name, **row} for name, row in zip(names, told, strict=True)]
     if out is not None:
         table = io.StringIO()
-        writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({**row, what: shown(row[what], "cell"), "class": shown(row["class"], "cell")} for row in rows)
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow([shown(name, "cell") for name in rows[0]])
+        writer.writerows(
+            [shown(cell, "cell") if isinstance(cell, str) else cell for cell in row.values()] for row in rows
+        )
         write_atomically(out, table.getvalue().encode())
     if as_json:
         print(json.dumps(rows, indent=1))
     if as_json or out is not None:
         return
+    if model.findings:
+        print("\t".join([what, *(shown(name, "cell") for name in model.findings)]))
     for line in rows:
-        image, name = (shown(line[key], "cell") for key in (what, "class"))
-        note = "" if line.get("known", True) else "\tlike no client's data"
-        print(f"{image}\t{name}\t{line['probability']:.4f}{note}")
+        first, *cells = (
+            f"{cell:.4f}" if isinstance(cell, float) else shown(str(cell), "cell") for cell in line.values()
+        )
+        if known is not None:
+            cells = [*cells[:-1], *([] if line["known"] else ["like no client's data"])]
+        print("\t".join([first, *cells]))
 
 
 def export(

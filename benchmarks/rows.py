@@ -5,8 +5,8 @@
 Eighty columns of numbers, a tenth of them missing, and twenty of categories, in a Parquet file and, for the smallest
 size, in a CSV file too. A size is a process of its own, whose largest memory is that of everything together: the file
 is read, the encoding fitted, the rows fingerprinted, ten clients (``mlp``, trained on 2,000 rows of theirs) answer, and
-a server (``mlp``) learns from their pool for one epoch of batches of 1,024. Seconds are of one core beside whatever
-else the machine does; how they grow is what is looked at.
+a server (``mlp``) learns from their pool for one epoch of batches of 1,024. Seconds are the processor's, of one core: what
+else the machine does costs none.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def make(rows: int, file: Path) -> None:
 def measure(file: Path) -> dict[str, Any]:
     """Seconds of each stage, and the process's largest memory."""
     spent: dict[str, float] = {}
-    began = time.perf_counter()
+    began = time.process_time()
 
     def done(stage: str) -> None:
         nonlocal began
-        now = time.perf_counter()
+        now = time.process_time()
         spent[stage], began = now - began, now
 
     public, _ = load_samples(file)

@@ -5,8 +5,8 @@
 Eighty columns of numbers, a tenth of them missing, and twenty of categories, in a Parquet file and, for the smallest
 size, in a CSV file too. A size is a process of its own, whose largest memory is that of everything together: the file
 is read, the encoding fitted, the rows fingerprinted, ten clients (``mlp``, trained on 2,000 rows of theirs) answer, and
-a server (``mlp``) learns from their pool for one epoch of batches of 1,024. Seconds are the processor's, of one core: what
-else the machine does costs none.
+a server (``mlp``) learns from their pool for one epoch of batches of 1,024. Seconds are the processor's, of one core:
+what else the machine does costs few.
 """
 
 from __future__ import annotations

@@ -92,9 +92,9 @@ def from_frame(frame: Any, test: Any, reading: Reading, name: str) -> Dataset:
 
 
 def unlabelled(rows: Rows, reading: Reading) -> Samples:
-    """Samples alone; a column of labels is passed over."""
-    found, _ = _read(rows, reading, _label(rows.names, reading.label))
-    return found
+    """Samples alone; a column of labels is passed over, and needs not be full."""
+    label = _label(rows.names, reading.label)
+    return _read(rows, reading, label, look=False)[0]
 
 
 def labelled(rows: Rows, reading: Reading) -> tuple[Samples, list[str]]:
@@ -121,7 +121,8 @@ def _known(names: tuple[str, ...], wanted: str) -> str:
     return wanted
 
 
-def _read(rows: Rows, reading: Reading, label: str | None) -> tuple[Samples, list[str]]:
+def _read(rows: Rows, reading: Reading, label: str | None, look: bool = True) -> tuple[Samples, list[str]]:
+    """The samples, and where one may ``look`` the classes."""
     names = list(reading.text or reading.columns or [name for name in rows.names if name != label])
     if lost := [name for name in names if name not in rows.names]:
         held = printable(", ".join(rows.names), 120)
@@ -129,13 +130,13 @@ def _read(rows: Rows, reading: Reading, label: str | None) -> tuple[Samples, lis
     if not names:
         raise InputError(f"{rows.where} has no column beside the labels; give a file with features.")
     if reading.text or rows.names == (TEXT,):
-        return _read_texts(rows, names, label)
+        return _read_texts(rows, names, label, look)
     declared = {_known(rows.names, name): CATEGORY for name in reading.categories} | dict(reading.columns)
     missing = reading.missing
     readers = {name: Reader(name, declared.get(name), missing, rows.where) for name in names}
     places, labels = {name: place for place, name in enumerate(rows.names)}, list[str]()
     for block in watched(rows.blocks, "reading rows"):
-        if label is not None:
+        if label is not None and look:
             labels += _labels(block[places[label]], len(labels), rows.where)
         for name, reader in readers.items():
             reader.add(block[places[name]])
@@ -145,13 +146,13 @@ def _read(rows: Rows, reading: Reading, label: str | None) -> tuple[Samples, lis
     return Table(np.stack(values, 1), columns, missing, label), labels
 
 
-def _read_texts(rows: Rows, names: list[str], label: str | None) -> tuple[Samples, list[str]]:
+def _read_texts(rows: Rows, names: list[str], label: str | None, look: bool) -> tuple[Samples, list[str]]:
     """The strings of some columns, with a space between."""
     texts, labels = list[str](), list[str]()
     for block in watched(rows.blocks, "reading rows"):
         columns = [block[rows.names.index(name)] for name in names]
         texts += [" ".join(str(cell) for cell in cells if cell is not None) for cells in zip(*columns, strict=True)]
-        if label is not None:
+        if label is not None and look:
             labels += _labels(block[rows.names.index(label)], len(labels), rows.where)
     if not texts:
         raise InputError(f"{rows.where} has no rows; give a file with a row per sample.")

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fedol.data.samples import Index, Preprocessing, Samples, Shape, register
 from fedol.errors import InputError
-from fedol.text import printable
+from fedol.text import is_text, printable
 
 HASHES = 1 << 20  # what n-grams are hashed to
 FEATURES = 4096  # at most: the n-grams that the most public texts have, two or more of them
@@ -47,6 +47,7 @@ class TfIdf(Preprocessing):
     kind: ClassVar[str] = "texts"
     grams: tuple[int, ...]  # as they are hashed, in ascending order
     idf: tuple[float, ...]
+    text: tuple[str, ...] = ()  # the columns of files that texts stand in
 
     def __call__(self, batch: Tensor) -> Tensor:
         """int32 [n, n-grams] -> float32 [n, features]."""
@@ -76,7 +77,7 @@ class TfIdf(Preprocessing):
 
     def header(self) -> dict[str, Any]:
         """Which n-grams count, and how rare each is."""
-        return {"kind": self.kind, "grams": list(self.grams), "idf": list(self.idf)}
+        return {"kind": self.kind, "grams": list(self.grams), "idf": list(self.idf), "text": list(self.text)}
 
     def metadata(self) -> dict[str, Any]:
         """How a text becomes the numbers that an exported model takes."""
@@ -88,14 +89,16 @@ class TfIdf(Preprocessing):
     @classmethod
     def from_header(cls, header: Mapping[str, Any], shape: Shape) -> Self:
         """A weight per feature."""
-        grams, idf = header["grams"], header["idf"]
+        grams, idf, text = header["grams"], header["idf"], header["text"]
         if not (isinstance(grams, list) and isinstance(idf, list) and shape == (len(grams),) == (len(idf),)):
             raise InputError("its features are not those of its words")
         if not all(type(gram) is int and 0 <= gram < HASHES for gram in grams) or sorted(set(grams)) != grams:
             raise InputError("its words make no sense")
         if not all(type(value) in (int, float) and 0 <= value < 1e6 for value in idf):
             raise InputError("the weights of its words make no sense")
-        return cls(tuple(grams), tuple(map(float, idf)))
+        if not (isinstance(text, list) and all(isinstance(column, str) and is_text(column) for column in text)):
+            raise InputError("the columns of its texts make no sense")
+        return cls(tuple(grams), tuple(map(float, idf)), tuple(text))
 
     def taken(self, values: Any) -> Samples:
         """Strings, too."""
@@ -182,7 +185,7 @@ class Texts(Samples):
         common = np.flatnonzero(holding > 1) if (holding > 1).any() else np.flatnonzero(holding)
         chosen = np.sort(common[np.argsort(-holding[common], kind="stable")[:FEATURES]])
         idf = np.log((1 + len(texts)) / (1 + holding[chosen])) + 1
-        return TfIdf(tuple(chosen.tolist()), tuple(idf.tolist()))
+        return TfIdf(tuple(chosen.tolist()), tuple(idf.tolist()), texts.text)
 
     def packed(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """To be kept: the columns, how many bytes each text has, and these one after the other."""

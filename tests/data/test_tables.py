@@ -131,6 +131,12 @@ def test_a_fifth_of_each_class_is_held_out_or_a_file_is_the_test(tmp_path: Path)
     assert len(data.train) == 60 and data.test.y.tolist() == [1, 0]
 
 
+def test_rows_to_predict_need_no_labels(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "x,label,more\n1,,a\n2,b,b\n")
+    known = table(pd.DataFrame({"x": [1.0, 2]})).fit()
+    assert load_samples(path, reading=Reading().under(known))[0].array().tolist() == [[1.0], [2.0]]
+
+
 def test_files_without_names_have_positions(tmp_path: Path) -> None:
     found = load(str(write(tmp_path / "a.csv", "3,x\n4,y\n" * 5)), reading=Reading(label="2"))
     assert found.classes == ("x", "y") and [column.name for column in found.train.samples.columns] == ["1"]  # type: ignore[attr-defined]

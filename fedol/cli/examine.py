@@ -102,13 +102,13 @@ def audit(
 
         if task is None or model is None or data is None:
             raise InputError("Give the folder of a run, or --task, --model and --data.")
-        configure_client(config, settings, trust_code)  # refuses what is not a setting
+        reading = Reading.of(configure_client(config, settings, trust_code))  # which refuses what is not a setting
         given = trusted(config, settings, trust_code)
         training = {item.name: given[item.name] for item in fields(Training) if item.name in given}
         folder = TaskFolder.open(task)
         check_auditable(folder.task)
         shared = folder.samples(public)
-        members, others = client_data(data, folder.task, Reading().under(shared))
+        members, others = client_data(data, folder.task, reading.under(shared))
         how = codec or folder.task.codec
         opened = open_model(model, trust_code)
         ours = isinstance(opened, ServerModel)

@@ -25,6 +25,7 @@ from fedol.settings import (
     MODELS,
     TRAINING,
     ClientSettings,
+    Columns,
     Dealing,
     Models,
     RunSettings,
@@ -41,6 +42,7 @@ COMMANDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "serve": (ServerSettings, ()),
     "distill": (ServerSettings, ()),
     "client fit": (ClientSettings, ()),
+    "task new": (Columns, ("test",)),
     "audit": (ClientSettings, ("width", "device", "folds", "own_classes")),  # the model's file says them
     "partition": (Dealing, ()),
     "bench one-round": (RunSettings, TWICE),

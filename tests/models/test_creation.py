@@ -166,7 +166,8 @@ def test_names_describe_and_create() -> None:
             assert create(name, classes=4, shape=(3, 9), width=2)(torch.zeros(2, 3, 9)).shape == (2, 4)
             continue
         assert describe(name) == name
-        assert isinstance(build(name), nn.Module)
+        if not name.startswith("cnn1d"):  # which take no images
+            assert isinstance(build(name), nn.Module)
 
 
 @pytest.mark.parametrize(

@@ -162,9 +162,6 @@ def test_a_file_is_executed_once_until_it_changes(tmp_path: Path) -> None:
 def test_names_describe_and_create() -> None:
     assert {"mlp", "cnn", "cnn-large", "resnet11", "resnet20", "resnet56", "resnet22-wide"} <= set(names())
     for name in names():
-        if name.startswith("cnn1d"):
-            assert create(name, classes=4, shape=(3, 9), width=2)(torch.zeros(2, 3, 9)).shape == (2, 4)
-            continue
         assert describe(name) == name
         if not name.startswith("cnn1d"):  # which take no images
             assert isinstance(build(name), nn.Module)

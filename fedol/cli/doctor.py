@@ -44,6 +44,7 @@ EXTRAS = {
     "mlflow-skinny": ("fedol run --log mlflow", "fedol[mlflow]"),
     "wandb": ("fedol run --log wandb", "fedol[wandb]"),
     "pandas": ("results as frames", "fedol[frame]"),
+    "pyarrow": ("tables in Parquet files", "fedol[parquet]"),
     "onnx": ("models as ONNX files", "fedol[onnx]"),
     "onnxruntime": ("clients whose model is an ONNX file", "fedol[onnx]"),
     "cryptography": ("signed uploads, and from version 47 on sums in secret", "fedol[secret]"),

@@ -50,7 +50,7 @@ from fedol.secret.noise import calibrated
 from fedol.secret.sealed import seal
 
 SEEDS = (10, 11, 12)
-SIZES = {(5_000, 100): (10, 100, 1_000), (50_000, 100): (10, 100)}  # and how many files
+SIZES = {(5_000, 100): (10, 100, 1_000), (50_000, 100): (10, 100, 1_000)}  # and how many files
 FILES, MANY_LISTED = 8, 1_000
 WIDTHS = (12, 16, 20, 24, 32)
 ADMITTED, FEW = (10, 100, 1_000, 10_000), (10, 1_000)  # few where each takes seconds

@@ -16,6 +16,7 @@ from fedol.knowledge.terms import Terms
 from fedol.text import check_name, is_text, printable
 
 OVERHEAD = 32_768  # what a file may be larger than its float32 predictions: header, signature, an unlucky compression
+SHORT = 16  # hexadecimal digits of a hash that names something to people
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,14 @@ class Task:
         shared = samples(public, "public samples")
         return cls(tuple(classes), len(shared), shared.fingerprint, name)
 
-    @cached_property  # a helper asks for it with every client's file, and it covers every client's key
+    @property
     def id(self) -> str:
         """A short name for the agreement itself."""
+        return self.digest[:SHORT]
+
+    @cached_property  # a helper asks for it with every client's file, and it covers every client's key
+    def digest(self) -> str:
+        """The agreement's full hash: who writes two tasks can make their ids alike, but not these."""
         keys = sorted((client, key) for client, key in self.clients.items() if key is not None)
         fresh: list[object] = [self.nonce, keys] if self.nonce or keys else []
         fresh += [self.secret.as_json()] if self.secret else []
@@ -94,7 +100,7 @@ class Task:
     @property
     def ref(self) -> TaskRef:
         """What its knowledge files say about it."""
-        return TaskRef(self.id, self.fingerprint, _hash(self.classes))
+        return TaskRef(self.id, self.fingerprint, _hash(self.classes)[:SHORT])
 
     @property
     def limit(self) -> int:
@@ -109,4 +115,4 @@ class Task:
 
 
 def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

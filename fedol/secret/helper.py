@@ -28,7 +28,7 @@ from fedol.knowledge.terms import Terms
 from fedol.progress import watched
 from fedol.secret.encoding import COUNTS, Encoding, Part
 from fedol.secret.keys import HelperKey
-from fedol.secret.sealed import Sealed, place_of
+from fedol.secret.sealed import Sealed, place_of, schema_of
 from fedol.text import printable
 
 SUM = "sum 1"
@@ -69,6 +69,8 @@ def sum_up(task: Task, inbox: Path, names: Sequence[str], key: HelperKey, ledger
     """Write the helper's sum over these clients, signed with the exact list of their files."""
     terms = _terms(task)
     _check_names(names, task, terms)
+    if out.absolute() == ledger.absolute() or (out.exists() and schema_of(out) != SUM):
+        raise InputError(f"{out} is no place for a sum: something else is there, and would be lost. Choose another.")
     files = _files(inbox, names, task)
     # The lock holds from the look at the ledger to the end: two lists at once must know of each other.
     with FileLock(ledger.with_name(f"{ledger.name}.lock")):

@@ -79,9 +79,9 @@ class Head:
         return hashlib.sha256(self.message).hexdigest()
 
     def info(self, task: Task, helper: str) -> bytes:
-        """What an envelope is bound to."""
+        """What an envelope is bound to: the whole task, for its short id could be made alike for other terms."""
         assert task.secret is not None
-        bound = [task.id, self.client, self.nonce, task.secret.as_json()["helpers"], helper]
+        bound = [task.digest, self.client, self.nonce, task.secret.as_json()["helpers"], helper]
         return b"fedol share\n" + json.dumps(bound).encode()
 
 
@@ -181,10 +181,15 @@ def place_of(task: Task, key: HelperKey) -> int:
 
 def is_sealed(path: Path) -> bool:
     """Whether a file is one of these, whatever else is wrong with it."""
+    return schema_of(path) == SCHEMA
+
+
+def schema_of(path: Path) -> object:
+    """What a file says that it is; None where it says nothing."""
     try:
-        return Container.unpack(read_bounded(path)).header.get("schema") == SCHEMA
+        return Container.unpack(read_bounded(path)).header.get("schema")
     except InputError:
-        return False
+        return None
 
 
 def look_at(path: Path, task: Task | None = None) -> dict[str, Any]:

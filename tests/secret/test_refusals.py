@@ -20,7 +20,7 @@ from fedol.knowledge import signing
 from fedol.knowledge.container import Container
 from fedol.knowledge.terms import Terms
 from fedol.secret.encoding import Encoding, Part
-from fedol.secret.helper import Client, Ledger, held, nothing, packed
+from fedol.secret.helper import Client, Ledger, held, nothing, packed, sum_up
 from fedol.secret.keys import HelperKey, new_helper_key, read_public
 from fedol.secret.sealed import Head, Sealed, seal, sizes_of
 
@@ -144,6 +144,43 @@ def test_envelopes_open_in_their_own_place_alone(secret: Secret) -> None:
             Sealed.decode(data, secret.task).open(secret.task, secret.key(helper))
     opened = Sealed.decode(swapped(secret), secret.task).open(secret.task, secret.key("A"))
     assert isinstance(opened, Part)  # that one is as it was
+
+
+def test_a_point_of_small_order_opens_nothing(secret: Secret) -> None:
+    """Whoever sends one knows the secret that both would share."""
+    for point in (bytes(32), b"\1" + bytes(31)):
+        data = resigned(secret, "alice", lambda _, body, point=point: point + body[32:])  # type: ignore[misc]
+        with pytest.raises(InputError, match="its envelope does not open"):
+            Sealed.decode(data, secret.task).open(secret.task, secret.key("A"))
+
+
+def test_terms_of_another_task_with_the_same_id(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coordinator shows clients one task and helpers another, whose ids it has made alike: nothing opens."""
+    monkeypatch.setattr("fedol.knowledge.task.SHORT", 2)
+    strict = replace(secret.task, secret=replace(secret.task.secret, least=7))  # type: ignore[arg-type]
+    alike = (replace(secret.task, nonce=str(number)) for number in range(10_000))
+    lax = next(task for task in alike if task.id == strict.id)
+    sealed = Sealed.decode(secret.sealed("alice", strict), lax)
+    for helper in "AB":
+        with pytest.raises(InputError, match="its envelope does not open"):
+            sealed.open(lax, secret.key(helper))
+        assert sealed.open(strict, secret.key(helper))
+
+
+def test_a_sum_takes_nobodys_place(secret: Secret) -> None:
+    """Least of all that of the key or the ledger."""
+    for taken in ("A.key", "A.pub", "inbox/alice.fedol"):
+        before = (secret.folder / taken).read_bytes()
+        with pytest.raises(InputError, match="is no place for a sum: something else is there, and would be lost"):
+            sum_up(
+                secret.task, secret.inbox, FEW, secret.key("A"), secret.folder / "A.ledger", secret.folder / taken
+            )
+        assert (secret.folder / taken).read_bytes() == before
+    ledger = secret.folder / "A.ledger"
+    for _ in range(2):  # before there is one, and after
+        with pytest.raises(InputError, match="is no place for a sum"):
+            sum_up(secret.task, secret.inbox, FEW, secret.key("A"), ledger, ledger)
+        secret.sum("A", *FEW)
 
 
 def test_a_wrong_key(secret: Secret) -> None:
@@ -355,6 +392,8 @@ KEY = "ab" * 64
         ({"helpers": {"A": KEY, "B": KEY}}, "Both helpers have the same key"),
         ({"helpers": {"A": KEY, "B": "ab" * 32}}, "is no helper's public key: that is 128 hexadecimal digits"),
         ({"helpers": {"A": KEY, "B": "00" * 64}}, "under which anybody can sign"),
+        ({"helpers": {"A": KEY, "B": "ac" * 32 + "00" * 32}}, "to which nothing can be sealed"),
+        ({"helpers": {"A": KEY, "B": "ac" * 32 + "01" + "00" * 31}}, "to which nothing can be sealed"),
         ({"bits": 20}, "--bits must be one of 16, 24, 32"),
         ({"cap": 0.0}, "--cap must be a positive number"),
         ({"least": 2}, "--least must be at least 3"),

@@ -79,7 +79,7 @@ def slowly(secret: Secret, names: tuple[str, ...]) -> tuple[list[int], list[int]
         body, cut = data[8 + length :], 16 + 3 * count + 48
         opened = []
         for helper, envelope in (("A", body[:cut]), ("B", body[cut:])):
-            bound = [secret.task.id, name, head["nonce"], terms["helpers"], helper]
+            bound = [secret.task.digest, name, head["nonce"], terms["helpers"], helper]
             cipher = hpke.new(
                 receiver_key=import_x25519_private_key(bytes.fromhex(keys[helper])),
                 aead_id=hpke.AEAD.AES256_GCM,

@@ -103,4 +103,4 @@ def check_sealing_key(key: str) -> None:
     try:
         x25519.X25519PrivateKey.generate().exchange(x25519.X25519PublicKey.from_public_bytes(bytes.fromhex(key)))
     except ValueError:
-        raise InputError(f"'{key}' is a public key to which nothing can be sealed; ask its owner for another.") from None
+        raise InputError(f"'{key}' is a public key to which nothing can be sealed; ask for another.") from None

@@ -22,7 +22,7 @@ from fedol.knowledge import Knowledge, Task, signing
 from fedol.knowledge.container import Container, check_size, read_bounded
 from fedol.knowledge.header import Guarantee, check_welcome
 from fedol.knowledge.task import TaskRef
-from fedol.secret.encoding import SEED, Encoding, Part, expand, masked
+from fedol.secret.encoding import SEED, Encoding, Part, masked
 from fedol.secret.keys import HelperKey, hpke
 from fedol.text import MOST, check_name, printable
 
@@ -120,8 +120,8 @@ class Sealed:
             raise InputError("its envelopes are not those that were signed")
         return cls(head, envelopes)
 
-    def open(self, task: Task, key: HelperKey) -> Part:
-        """The share in the envelope to this helper."""
+    def open(self, task: Task, key: HelperKey, total: Part) -> None:
+        """Add the share in the envelope to this helper to a total; an error leaves that as it was."""
         encoding, place = Encoding.of(task), place_of(task, key)
         assert task.secret is not None
         suite, _ = hpke()
@@ -132,7 +132,7 @@ class Sealed:
             share = suite.decrypt(self.envelopes[place], key.sealing, info)
         except (InvalidTag, ValueError):
             raise InputError("its envelope does not open: it was sealed to another key or for another place") from None
-        return encoding.unpack(share) if place == 0 else expand(share, encoding)
+        (encoding.add, encoding.expand)[place](total, share)
 
 
 def file_for(task: Task, knowledge: Knowledge, codec: str, key: Path | None) -> bytes:

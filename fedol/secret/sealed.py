@@ -99,9 +99,10 @@ class Sealed:
         The error is half a sentence, because the caller alone knows which file it is about.
         """
         check_size(data, task.limit)
-        container = Container.unpack(data)
+        header, start = Container.split(data)
+        body = memoryview(data)[start:]  # no copies: a helper reads thousands of these
         try:
-            head = Head.from_json(container.header)
+            head = Head.from_json(header)
             check_welcome(head.client, None, bool(head.signature), task)
         except InputError as error:  # a whole sentence where a name is none, or longer than anybody wants to read
             raise InputError(printable(cause(error), MOST)) from None
@@ -109,12 +110,11 @@ class Sealed:
             other = printable(head.task.id, 20) or "none"
             raise InputError(f"it answers another task ({other}, not {task.id}); make it again for this")
         sizes = sizes_of(task)
-        if len(container.body) != sum(sizes):
-            raise InputError(f"its envelopes have {len(container.body):,} bytes instead of {sum(sizes):,}")
+        if len(body) != sum(sizes):
+            raise InputError(f"its envelopes have {len(body):,} bytes instead of {sum(sizes):,}")
         key = task.clients[head.client]
         if key is None or not signing.verify(key, head.signature, head.message):
             raise InputError(f"its signature is not by the key that the task lists for '{head.client}'")
-        body = memoryview(container.body)  # no copies: a helper reads thousands of these
         envelopes = body[: sizes[0]], body[sizes[0] :]
         if any(hashlib.sha256(envelopes[place]).hexdigest() != head.envelopes[place] for place in wanted):
             raise InputError("its envelopes are not those that were signed")

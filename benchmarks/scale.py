@@ -8,8 +8,9 @@ them from an inbox into a run as `fedol serve` does, hears them as FedOL does, a
 files; memory is the peak resident size. What stays per client is its ballot, 6 bytes per image (the vote needs every
 model's rank and class): "flat" is meant beside the K x N x C x 4 bytes that holding all predictions would take. The
 share of memory bandwidth counts the bytes that must move at least once (file read, copied, read again, float32
-predictions written and read) against a copy of a large array on the same machine; of the disk likewise. Then it screens clients that are made up, of whom each is freed before the next: what stays of one is its
-class, its order and its weights, 12 bytes per image.
+predictions written and read) against a copy of a large array on the same machine; of the disk likewise. Then it screens
+clients that are made up, of whom each is freed before the next: what stays of one is its class, its order and its
+weights, 12 bytes per image.
 
 With another version's working tree each cell is run by both, one after the other, and both must give the same bytes.
 """
@@ -20,7 +21,6 @@ import argparse
 import hashlib
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -138,9 +138,9 @@ def clocks() -> tuple[float, float]:
 
 
 def peak_bytes() -> int:
-    """The peak resident size of this process so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    """The peak resident size of this process so far; getrusage would give that of whoever started it, if larger."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1])
 
 
 def bandwidth(folder: Path) -> dict[str, float]:

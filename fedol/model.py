@@ -207,7 +207,7 @@ def _filled(architecture: Architecture, weights: dict[str, Tensor], path: Path) 
             raise FedolError(
                 f"The weights in {path} do not fit {model}: '{which}' should be {needs}, but is {holds}.", path
             )
-    # The file's tensors in place of those without memory: to_empty would import SymPy, a third of a second.
+    # The file's tensors in place of those without memory: to_empty would import SymPy.
     module.load_state_dict(weights, assign=ours)
     return module.eval()
 

@@ -16,15 +16,16 @@ from fedol.federation.scenario import Engine, Scenario, Scheme, in_process
 from fedol.files import write_json
 from fedol.model import ServerModel
 from fedol.model import load as load_model
-from fedol.models import describe, parameter_count
+from fedol.models import describe, size_of
+from fedol.models.fitted import check_teachable
 from fedol.progress import NOBODY, Observer
 from fedol.robust import left_out
 from fedol.runs.evaluation import (
     account_for_labels,
     account_for_tests,
-    accuracy,
     diagnosed,
     evaluate_clients,
+    scored,
     summary_statistics,
 )
 from fedol.runs.folder import RunFolder, read_summary
@@ -49,8 +50,9 @@ class Simulation:
         self.scheme = Scheme.of(self.scenario)
         # A model that cannot be built is an error now, not after the clients' training.
         clients = {self.scheme.architecture(k) for k in range(config.clients)}
-        for architecture in (*clients, self.scenario.server):
+        for architecture in clients:
             architecture.build()
+        check_teachable(self.scenario.server.build())
         self.folder = RunFolder.open(out, config, force=force)
         self.folder.describe_data(self.scenario.describe())
 
@@ -87,7 +89,7 @@ class Simulation:
         missing = method.trainings(settings.iterations) - self.folder.finished()
         observer.stage("server", missing * settings.recipe.epochs)
         uploads = [self.folder.knowledge(k) for k in range(self.config.clients)]
-        self._hearing = Hearing(len(self.scenario.public), len(uploads), self.config.seed, settings.defence)
+        self._hearing = Hearing(self.scenario.task.rows, len(uploads), self.config.seed, settings.defence)
         note = self._hearing.note if method.hears else None
         process = self.scheme.server(uploads, self.folder, note=note)
         ((_, learnt),) = drive([process], self.scenario.device, observer.epoch)
@@ -110,9 +112,9 @@ class Simulation:
             {
                 "client": k,
                 "model": describe(specs[k]),
-                "parameters": parameter_count(models[k].module),
+                **size_of(models[k].module),
                 "samples": len(share),
-                "classes": len(np.unique(here.data.private.y[share])),
+                "classes": int((here.data.private.take(share).counts(len(here.dataset.classes)) > 0).sum()),
                 "accuracy": accuracies[k],
                 "upload_bytes": self.folder.knowledge(k).stat().st_size if sends else 0,
             }
@@ -127,7 +129,7 @@ class Simulation:
             "server": None if server is None else self._describe_server(server),
             "upload_bytes_per_client": float(np.mean([client["upload_bytes"] for client in clients])),
             "screening": screening,
-            "history": diagnosed(self.folder, history, here.device, here.data.test, here.data.public_labels),
+            "history": diagnosed(self.folder, history, here.device, here.data.test, here.data.public_labels.ravel()),
             "device": str(here.device),
         }
 
@@ -136,12 +138,12 @@ class Simulation:
         here = self.scenario
         account_for_tests(self.folder, {"server": server, "best_client": best}, here.data.test)
         if self.scheme.method.hears:
-            account_for_labels(self.folder, self._hearing, server, here.public, here.data.public_labels, unheard)
+            truth = here.data.public_labels.ravel()
+            account_for_labels(self.folder, self._hearing, server, here.public, truth, unheard)
 
     def _describe_server(self, server: ServerModel) -> dict[str, Any]:
-        test = self.scenario.data.test
         return {
             "model": describe(server.architecture.model),
-            "parameters": parameter_count(server.module),
-            "accuracy": accuracy(server.predict_log_proba(test.samples), test.y),
+            **size_of(server.module),
+            **scored(server, self.scenario.data.test),
         }

@@ -17,13 +17,14 @@ import torch
 from torch import Tensor
 
 from fedol.core.pooling import TINY, Pool, balanced, tempered
-from fedol.core.union import Sums, Union, doubted, excess, familiarity, guessed_mass
+from fedol.core.union import Sums, Union, doubted, excess, familiarity, guessed_mass, tamed
 from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
 from fedol.methods.method import method
 from fedol.methods.sides import Client, Distillation, Lesson, Predictions, Site, Teacher, once, seconds
 from fedol.model import Architecture, ServerModel
+from fedol.models.fitted import Fitted
 from fedol.models.openset import OpenSet, fold_of
 from fedol.seeding import derive
 from fedol.training import Process, predict
@@ -38,14 +39,27 @@ STRANGE = 0.2
 def answers(model: OpenSet, public: Samples, architecture: Architecture, device: torch.device) -> Tensor:
     """log r_kc [N, C] of every public sample, each from the net that was not shown it.
 
-    A net has seen the share (F - 1) / F of the public set, and so its ratios are larger by that.
+    A net has seen the share (F - 1) / F of the public set, and so its ratios are larger by that. Where samples have
+    findings, "public" is one of these, and the mass is that of its no over its yes: a row for each of the others.
+    Estimators are too sure: their masses are tamed.
     """
-    folds = len(model.nets)
-    fold, found = fold_of(len(public), folds), torch.zeros(len(public), len(architecture.classes))
+    folds, findings = len(model.nets), len(architecture.findings)
+    fold = fold_of(len(public), folds)
+    found = torch.zeros(len(public), max(1, findings), len(architecture.classes))
     for number, net in enumerate(model.nets):
         log_probs = predict(net, public.take(fold == number), architecture.prepare, device)
-        found[fold == number] = log_probs[:, :-1] - log_probs[:, -1:]
-    return found + torch.log(torch.tensor((folds - 1) / folds))
+        if findings:
+            each = log_probs.view(-1, findings + 1, 2)
+            found[fold == number] = each[:, :-1] + (each[:, -1:, :1] - each[:, -1:, 1:])
+        else:
+            found[fold == number, 0] = log_probs[:, :-1] - log_probs[:, -1:]
+    logs = found.flatten(0, 1) + torch.log(torch.tensor((folds - 1) / folds))
+    first = model.nets[0]
+    if not isinstance(first, Fitted):
+        return logs
+    mass = torch.logsumexp(logs, 1)
+    private = first.samples - int((fold != 0).sum())  # of all that it has learnt from
+    return logs + (tamed(mass, private / len(public)) - mass)[:, None].to(logs.dtype)
 
 
 class Ratios(Predictions):

@@ -7,21 +7,33 @@ import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from fedol.code import address
+from fedol.code import address, is_estimator
 from fedol.errors import InputError, brief
 
 DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the panels of a command's help
 MODEL, OPTIMISER, SCHEDULE = "model", "optimiser", "schedule"  # what may be code
 
 # Which files hold samples, in the words of every help text; ``fedol.data`` reads them.
-LABELLED = "an .npz file or a folder of images by class"
-UNLABELLED = "a folder of images, an .npz or an .npy file"
+LABELLED = "a table (.csv, .parquet, .jsonl), an .npz file or a folder of images by class"
+UNLABELLED = "a folder of images, an .npz or an .npy file, a table (.csv, .parquet, .jsonl) or lines of text (.txt)"
 
 CALLABLE = "Callable[..., Any]"
-ModelName = str | Callable[..., Any]
-"""A name or, from Python, your own class or function."""
+
+
+class Estimator(Protocol):
+    """A classifier as scikit-learn has them."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn."""
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities [N, classes]."""
+
+
+ModelName = str | Callable[..., Any] | Estimator
+"""A name or, from Python, your own class or function, or an estimator."""
 # By measurement (docs/robustness.md): without attackers it costs the mixture nothing on average; the floor up to 10.5.
 DEFENDED, NONE = "trust,exact,cap,runoff", "none"
 CODEC = "lattice20"  # of uploads, unless somebody chooses another
@@ -100,7 +112,7 @@ class Settings:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return address(value) if callable(value) else value
+    return address(value) if callable(value) or is_estimator(value) else value
 
 
 def code_of(record: Any) -> dict[str, str]:
@@ -168,7 +180,24 @@ class Voting:
 
 
 @dataclass(frozen=True)
-class Data:
+class Columns:
+    """What the columns of a file of rows mean. One that nobody names is a feature."""
+
+    label: str | None = setting(
+        None, "In a table: the column of the labels, where it is not called label, class, target or y.", DATA
+    )
+    text: str | None = setting(None, "In a table: the column of the texts to classify, or several a,b.", DATA)
+    categories: str | None = setting(
+        None, "In a table: columns a,b of categories that look like numbers; what holds words is one anyway.", DATA
+    )
+    missing: str | None = setting(
+        None, "In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null.", DATA
+    )
+    test: str | None = setting(None, "In a table: the file of the test rows; a fifth is held out otherwise.", DATA)
+
+
+@dataclass(frozen=True)
+class Data(Columns):
     """Who holds what."""
 
     dataset: str = setting("digits", f"digits, cifar10, cifar100, fashion-mnist, {LABELLED}.", DATA)
@@ -177,7 +206,7 @@ class Data:
     clients: int = setting(10, "How many clients there are.", DATA)
     partition: str = setting(
         "dirichlet:0.3",
-        "Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data.",
+        "Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, column:NAME by what a table says there, or sites.",
         DATA,
     )
     development: int = setting(0, "Private labelled samples that take the test set's place, to tune on.", DATA)
@@ -187,7 +216,12 @@ class Data:
 class Server:
     """The model that is trained."""
 
-    server_model: ModelName = setting("resnet56", "The server's model: resnet56, my.py:Class, ...", MODELS, MODEL)
+    server_model: ModelName = setting(
+        "resnet56",
+        "The server's model: resnet56, my.py:Class, ..., or an estimator, which learns in one step: forest, ...",
+        MODELS,
+        MODEL,
+    )
     width: int = setting(16, "Width of the built-in models.", MODELS)
 
 
@@ -196,7 +230,7 @@ class Models(Server):
     """Everyone's models, and how uploads are packed."""
 
     client_models: tuple[ModelName, ...] = setting(
-        ("mlp", "cnn"), "Models dealt to the clients in turn, for instance resnet11,resnet20.", MODELS, MODEL
+        ("mlp", "cnn"), "Models dealt to the clients in turn, for instance resnet11,hist-boosting.", MODELS, MODEL
     )
     parameter_model: ModelName = setting(
         "cnn", "Everyone's model in methods that average weights (fedavg, fedprox).", MODELS, MODEL
@@ -272,7 +306,7 @@ class ServerSettings(Machine, Learning, Server, Answers):
 
 
 @dataclass(frozen=True)
-class ClientSettings(Machine, Training):
+class ClientSettings(Machine, Training, Columns):
     """How a client on its own trains."""
 
     width: int = own(Server, "width", 16)

@@ -19,6 +19,16 @@ class RunKeywords(TypedDict, total=False):
 
     preset: str
     """quick, paper or best: what every other setting is unless it is given."""
+    label: str | None
+    """In a table: the column of the labels, where it is not called label, class, target or y."""
+    text: str | None
+    """In a table: the column of the texts to classify, or several a,b."""
+    categories: str | None
+    """In a table: columns a,b of categories that look like numbers; what holds words is one anyway."""
+    missing: str | None
+    """In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null."""
+    test: str | None
+    """In a table: the file of the test rows; a fifth is held out otherwise."""
     data_dir: str | None
     """Where the dataset's files are."""
     public: int
@@ -26,16 +36,17 @@ class RunKeywords(TypedDict, total=False):
     clients: int
     """How many clients there are. Default: 10."""
     partition: str | Partition
-    """Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data. Default:
-    dirichlet:0.3."""
+    """Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, column:NAME by what a table says there, or sites.
+    Default: dirichlet:0.3."""
     development: int
     """Private labelled samples that take the test set's place, to tune on. Default: 0."""
     server_model: ModelName
-    """The server's model: resnet56, my.py:Class, ... Default: cnn-large."""
+    """The server's model: resnet56, my.py:Class, ..., or an estimator, which learns in one step: forest, ... Default:
+    cnn-large."""
     width: int
     """Width of the built-in models. Default: 16."""
     client_models: ModelName | Sequence[ModelName]
-    """Models dealt to the clients in turn, for instance resnet11,resnet20. Default: mlp,cnn."""
+    """Models dealt to the clients in turn, for instance resnet11,hist-boosting. Default: mlp,cnn."""
     parameter_model: ModelName
     """Everyone's model in methods that average weights (fedavg, fedprox). Default: cnn."""
     codec: str
@@ -101,6 +112,16 @@ class GridKeywords(TypedDict, total=False):
 
     preset: str
     """quick, paper or best: what every other setting is unless it is given."""
+    label: str | Sequence[str | None] | None
+    """In a table: the column of the labels, where it is not called label, class, target or y."""
+    text: str | Sequence[str | None] | None
+    """In a table: the column of the texts to classify, or several a,b."""
+    categories: str | Sequence[str | None] | None
+    """In a table: columns a,b of categories that look like numbers; what holds words is one anyway."""
+    missing: str | Sequence[str | None] | None
+    """In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null."""
+    test: str | Sequence[str | None] | None
+    """In a table: the file of the test rows; a fifth is held out otherwise."""
     data_dir: str | Sequence[str | None] | None
     """Where the dataset's files are."""
     public: int | Sequence[int]
@@ -110,11 +131,12 @@ class GridKeywords(TypedDict, total=False):
     development: int | Sequence[int]
     """Private labelled samples that take the test set's place, to tune on. Default: 0."""
     server_model: ModelName | Sequence[ModelName]
-    """The server's model: resnet56, my.py:Class, ... Default: cnn-large."""
+    """The server's model: resnet56, my.py:Class, ..., or an estimator, which learns in one step: forest, ... Default:
+    cnn-large."""
     width: int | Sequence[int]
     """Width of the built-in models. Default: 16."""
     client_models: ModelName | Sequence[ModelName] | Sequence[ModelName | Sequence[ModelName]]
-    """Models dealt to the clients in turn, for instance resnet11,resnet20. Default: mlp,cnn."""
+    """Models dealt to the clients in turn, for instance resnet11,hist-boosting. Default: mlp,cnn."""
     parameter_model: ModelName | Sequence[ModelName]
     """Everyone's model in methods that average weights (fedavg, fedprox). Default: cnn."""
     codec: str | Sequence[str]

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fedol
 from fedol.data.partitions import partition
 from fedol.errors import InputError
-from fedol.estimators.soft import SoftClassifier, likely
+from fedol.models.soft import SoftClassifier, likely
 
 # What a classifier of its nature cannot do, by the name of scikit-learn's check: so far it can do all of it.
 CANNOT: dict[str, str] = {}
@@ -196,7 +196,9 @@ class Mute(BaseEstimator):  # type: ignore[misc]
         ({"clients": Mute()}, "has no predict_proba"),
         ({"clients": "cnn"}, "A network takes images"),
         ({"public_share": 1.5}, "must lie between 0 and 1, but is 1.5"),
+        ({"public_share": np.zeros(9)}, r"between 0 and 1, but is ndarray of shape \[9\]"),
         ({"n_clients": 1000}, "too few for 1,000 clients"),
+        ({"n_clients": "two"}, "a whole number, not 'two'"),
         ({"partition": "dirichlet"}, "There is no partition"),
         ({"folds": 1}, "folds must be"),
     ],

@@ -236,9 +236,9 @@ def _filled(architecture: Architecture, weights: dict[str, Tensor], path: Path) 
             raise FedolError(
                 f"The weights in {path} do not fit {model}: '{which}' should be {needs}, but is {holds}.", path
             )
-    module = module.to_empty(device="cpu") if ours else module
     with intact(path, "give a FedOL model file, or make it again"):  # an estimator reads its own
-        module.load_state_dict(weights)
+        # The file's tensors in place of those without memory: to_empty would import SymPy.
+        module.load_state_dict(weights, assign=ours)
     return module.eval()
 
 

@@ -18,6 +18,7 @@ from fedol.knowledge.terms import Terms
 from fedol.text import Card, check_name, is_text, printable
 
 OVERHEAD = 32_768  # what a file may be larger than its float32 predictions: header, signature, an unlucky compression
+SHORT = 16  # hexadecimal digits of a hash that names something to people
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,14 @@ class Task(Card):
         named = {"name": self.name, "id": self.id[:12], "samples": self.samples, "classes": len(self.classes)}
         return {**named, "clients": len(self.clients) or "anyone", **secret}
 
-    @cached_property  # a helper asks for it with every client's file, and it covers every client's key
+    @property
     def id(self) -> str:
         """A short name for the agreement itself."""
+        return self.digest[:SHORT]
+
+    @cached_property  # a helper asks for it with every client's file, and it covers every client's key
+    def digest(self) -> str:
+        """The agreement's full hash: who writes two tasks can make their ids alike, but not these."""
         keys = sorted((client, key) for client, key in self.clients.items() if key is not None)
         fresh: list[object] = [self.nonce, keys] if self.nonce or keys else []
         fresh += [self.secret.as_json()] if self.secret else []
@@ -113,7 +119,7 @@ class Task(Card):
     @property
     def ref(self) -> TaskRef:
         """What its knowledge files say about it."""
-        return TaskRef(self.id, self.fingerprint, _hash(self.findings or self.classes))
+        return TaskRef(self.id, self.fingerprint, _hash(self.findings or self.classes)[:SHORT])
 
     @property
     def rows(self) -> int:
@@ -133,4 +139,4 @@ class Task(Card):
 
 
 def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

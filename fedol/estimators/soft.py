@@ -36,13 +36,14 @@ class SoftClassifier:
             return self
         place, label, weight = likely(soft)
         self._known, encoded = np.unique(label, return_inverse=True)  # some frameworks want labels without a gap
-        self.estimator.fit(_safe_indexing(x, place), encoded, **{self._weights: weight})
+        if len(self._known) > 1:  # else there is nothing to tell apart, which many estimators refuse
+            self.estimator.fit(_safe_indexing(x, place), encoded, **{self._weights: weight})
         return self
 
     def predict_proba(self, x: Any) -> Floats:
         """Probabilities [n, C]; none of a class that no target named."""
         probs = np.zeros((_rows(x), self._classes))
-        probs[:, self._known] = self.estimator.predict_proba(x)
+        probs[:, self._known] = self.estimator.predict_proba(x) if len(self._known) > 1 else 1.0
         return probs
 
 

@@ -122,7 +122,7 @@ def fitted(server: Tensor, labels: Labels, shifted: Floats, own: Tensor | None =
 def chosen(server: Tensor, labels: Labels, shifted: Floats, own: Tensor | None = None, seed: int = 0) -> Chosen:
     """The adaptation that is fitted, unless cross-validated it is not better than what the site has without it.
 
-    That is its own model, or the server as it came. Better is more rows right, and of equally many the likelier one.
+    That is its own model, or the server as it came.
     """
     whole = fitted(server, labels, shifted, own)
     crossed = torch.empty(server.shape, dtype=torch.float64)
@@ -142,11 +142,9 @@ def without(shifted: Floats, own: Tensor | None) -> Adaptation:
 
 
 def better(first: Tensor, second: Tensor, labels: Labels) -> bool:
-    """Whether more rows are right by the first; of equally many, whether its labels are likelier."""
-    truth = torch.from_numpy(labels)
-    right = [int((found.argmax(1) == truth).sum()) for found in (first, second)]
-    likely = [float(found.gather(1, truth[:, None]).sum()) for found in (first, second)]
-    return (right[0], likely[0]) > (right[1], likely[1])
+    """Whether the labels are likelier by the first: of few rows, that says more than how many it has right."""
+    truth = torch.from_numpy(labels)[:, None]
+    return bool(first.gather(1, truth).sum() > second.gather(1, truth).sum())
 
 
 def folds(samples: int, seed: int) -> Sequence[npt.NDArray[np.int64]]:

@@ -52,13 +52,18 @@ from fedol.methods.sides import Targets
 from fedol.runs.evaluation import summary_statistics
 from fedol.runs.provenance import commit
 from fedol.seeding import numpy_generator
-from fedol.site.retraining import crossed, plain, taught
+from fedol.gain.retraining import crossed, plain, taught
 
 SEEDS, SITES = (40, 41, 42), 8
 KEPT = {"heart": 0.6}  # of a site's rows, what it trains on; elsewhere half
 LEAST_ROWS = 40  # of a site: with fewer it takes no part
 CIFAR = "cifar100"
-SIZES |= {"fashion-mnist": (8000, 1000, 1), "adult": (16000, 2000, 1), "ag-news": (6000, 1500, 1), "heart": (660, 250, 1)}
+SIZES |= {
+    "fashion-mnist": (8000, 1000, 1),
+    "adult": (16000, 2000, 1),
+    "ag-news": (6000, 1500, 1),
+    "heart": (660, 250, 1),
+}
 CASES = [
     *(("fashion-mnist", skew, "forest") for skew in ("dirichlet:0.05", "dirichlet:0.3", "dirichlet:1")),
     ("fashion-mnist", "dirichlet:0.3", "logistic"),
@@ -213,9 +218,7 @@ def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
         mine = [cell for cell in cells if (cell["data"], cell["partition"], cell["model"]) == key]
         for method in METHODS:
             means = {
-                wanted: [
-                    float(np.mean([100 * one["right"][wanted] / one["test"] for one in c["sites"]])) for c in mine
-                ]
+                wanted: [float(np.mean([100 * one["right"][wanted] / one["test"] for one in c["sites"]])) for c in mine]
                 for wanted in (method, "own")
             }
             above = [value - own for value, own in zip(means[method], means["own"], strict=True)]

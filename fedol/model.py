@@ -19,6 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from fedol.adapted import FORMAT, AdaptedModel, Own, adapted
 from fedol.core.arrays import Array, exact, to_tensor
 from fedol.core.voting import shannon
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
@@ -165,6 +166,28 @@ class ServerModel(Card):
         known: npt.NDArray[np.bool_] = (shannon(exact(to_tensor(probs))) <= above).numpy()
         return known
 
+    def adapt(
+        self,
+        inputs: Samples | Array,
+        labels: npt.NDArray[np.int64],
+        own: ServerModel | Own | None = None,
+        counts: Sequence[int] | None = None,
+        seed: int = 0,
+    ) -> AdaptedModel:
+        """This model fitted to a site by labelled samples that the site's ``own`` model, if any, was not trained on.
+
+        Its class prior becomes the site's, by ``counts`` of all its samples in each class (those of ``labels`` by
+        default); a temperature and the own model's part are chosen by cross-validation, seeded
+        (``fedol.core.adaptation``). Nothing is sent to anybody.
+        """
+        return adapted(
+            self, inputs, labels, Own.of(own, self.classes) if isinstance(own, ServerModel) else own, counts, seed
+        )
+
+    def raw(self) -> nn.Module:
+        """From raw values to probabilities, as one module on the CPU."""
+        return FromRaw(self).cpu().eval()
+
     def save(self, path: str | Path) -> None:
         """Write weights, architecture and history to one safetensors file."""
         header = {"architecture": self.architecture.header(), "history": self.history}
@@ -184,6 +207,10 @@ def load(run: str | Path, model: ModelSpec | None = None, trust_code: bool = Fal
         raise FedolError(f"There is no trained model at {path}; is the run finished?", path)
     with intact(path, "give a FedOL model file, or make it again"):
         weights, header = read_tensors(path)
+        if FORMAT in header:
+            raise FedolError(
+                f"{path} is a server adapted to a site; fedol.load, 'fedol predict' and 'fedol evaluate' take it."
+            )
         architecture = Architecture.from_header(header["architecture"])
         history = [dict(record) for record in header["history"]]
     spec = trusted(str(architecture.model), str(path), trust_code) if model is None else model
@@ -238,7 +265,7 @@ class FromRaw(nn.Module):
         return torch.softmax(self.module(self.prepare(inputs)), 1)
 
 
-def export_onnx(model: ServerModel, path: Path) -> None:
+def export_onnx(model: ServerModel | AdaptedModel, path: Path) -> None:
     """Write the file: its input is called ``images``, or as its kind is, its output ``probabilities``.
 
     Its metadata has the class names."""
@@ -246,14 +273,14 @@ def export_onnx(model: ServerModel, path: Path) -> None:
         pass
 
 
-def _steps(model: ServerModel, path: Path) -> Iterator[None]:
+def _steps(model: ServerModel | AdaptedModel, path: Path) -> Iterator[None]:
     """Trace, translate, check and write: yields after each, because each takes seconds."""
     try:
         import onnx
         import onnxscript  # noqa: F401  (torch's exporter needs it and would fail without saying so)
     except ImportError:
         raise FedolError("Exporting needs the packages onnx and onnxscript: pip install 'fedol[onnx]'.") from None
-    wrapped, known = FromRaw(model).cpu().eval(), model.architecture
+    wrapped, known = model.raw().eval(), model.architecture
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that this export does not need
     example, kind = known.prepare.blank(known.shape), known.prepare.kind
     try:

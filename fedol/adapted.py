@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedol.core.adaptation import LEAST, Adaptation, Labels, chosen, shift
+from fedol.core.adaptation import Adaptation, Labels, chosen, shift
 from fedol.core.arrays import Array
 from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError
 from fedol.files import write_tensors
+from fedol.models.raw import Mixed
 from fedol.text import Card
 
 FORMAT = "adapted"  # what a file's header says
@@ -129,23 +130,6 @@ class AdaptedModel(Card):
             "evidence": self.evidence,
         }
         write_tensors(Path(path), tensors, header)
-
-
-class Mixed(nn.Module):
-    """The adaptation of what two modules say; both give probabilities."""
-
-    def __init__(self, adaptation: Adaptation, server: nn.Module, own: nn.Module | None) -> None:
-        super().__init__()
-        self.adaptation, self.server, self.own = adaptation, server, own
-        self.shift = nn.Buffer(torch.tensor(adaptation.shift))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Raw values to probabilities [N, classes]."""
-        given = self.adaptation
-        total = given.server * self.server(inputs).clamp_min(LEAST).log() + given.prior * self.shift
-        if self.own is not None:
-            total = total + given.own * self.own(inputs).clamp_min(LEAST).log()
-        return torch.softmax(total, 1)
 
 
 def saved(model: Server) -> bytes:

@@ -28,6 +28,7 @@ from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe, parameter_count
 from fedol.models.held import Held, sound
 from fedol.models.openset import OpenSet, sensible
+from fedol.models.raw import FromRaw
 from fedol.models.registry import is_code, trusted
 from fedol.progress import watched
 from fedol.seeding import derive
@@ -186,7 +187,7 @@ class ServerModel(Card):
 
     def raw(self) -> nn.Module:
         """From raw values to probabilities, as one module on the CPU."""
-        return FromRaw(self).cpu().eval()
+        return FromRaw(self.module, self.architecture.prepare).cpu().eval()
 
     def save(self, path: str | Path) -> None:
         """Write weights, architecture and history to one safetensors file."""
@@ -251,18 +252,6 @@ def _text(value: Any) -> bool:
 
 def _count(value: Any) -> bool:
     return type(value) is int and 0 < value < 1 << 31
-
-
-class FromRaw(nn.Module):
-    """Preprocessing, the model, softmax: what ``ServerModel.predict_proba`` does."""
-
-    def __init__(self, model: ServerModel) -> None:
-        super().__init__()
-        self.module, self.prepare = model.module, model.architecture.prepare
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Raw values to probabilities [N, classes]."""
-        return torch.softmax(self.module(self.prepare(inputs)), 1)
 
 
 def export_onnx(model: ServerModel | AdaptedModel, path: Path) -> None:

@@ -47,12 +47,12 @@ import fedol
 from fedol.core.adaptation import Adaptation, better, chosen, shift
 from fedol.data import load, partition
 from fedol.estimators.soft import SoftClassifier
+from fedol.gain.retraining import crossed, plain, taught
 from fedol.methods import Distillation, find
 from fedol.methods.sides import Targets
 from fedol.runs.evaluation import summary_statistics
 from fedol.runs.provenance import commit
 from fedol.seeding import numpy_generator
-from fedol.gain.retraining import crossed, plain, taught
 
 SEEDS, SITES = (40, 41, 42), 8
 KEPT = {"heart": 0.6}  # of a site's rows, what it trains on; elsewhere half

@@ -33,7 +33,7 @@ _HOME = {
     "compare": "fedol.api",
     "distill": "fedol.distillation",
     "entropy": "fedol.core.voting",
-    "load": "fedol.model",
+    "load": "fedol.gain.opening",
     "pseudo_labels": "fedol.core.voting",
     "run": "fedol.api",
     "soft_targets": "fedol.core.mixture",
@@ -60,11 +60,11 @@ if TYPE_CHECKING:
     from fedol.estimators import NetClassifier as NetClassifier
     from fedol.estimators import OneShotClassifier as OneShotClassifier
     from fedol.federation.taskfolder import TaskFolder as TaskFolder
+    from fedol.gain.opening import load as load
     from fedol.knowledge import Knowledge as Knowledge
     from fedol.knowledge.openset import OpenSet as OpenSet
     from fedol.knowledge.task import Task as Task
     from fedol.model import ServerModel as ServerModel
-    from fedol.model import load as load
     from fedol.report.comparison import Comparison as Comparison
     from fedol.report.result import RunResult as RunResult
 

@@ -107,7 +107,7 @@ def adapt(
             own = opened(model, server.classes, trust_code) if model else None
             if own and not own.file:
                 raise InputError(
-                    f"'{model}' is no file, and cannot go into the adapted one; save the model and name it."
+                    f"'{model}' is no file that could go into the adapted one; save the model and name it."
                 )
             counts = class_counts((train, held), len(server.classes))
             found = server.adapt(held.samples, held.y, own, counts)

@@ -59,7 +59,7 @@ def new_task(
         bool,
         typer.Option(
             "--publish-targets",
-            help="Let the server hand back what it was taught about the public samples: 'fedol adapt --retrain' needs it.",
+            help="Let the server hand back what it was taught: 'fedol adapt --retrain' needs it.",
         ),
     ] = False,
     helpers: Annotated[

@@ -205,8 +205,10 @@ def report(
         raise InputError("--benefits is a page of its own; leave --share out.")
     if benefits:
         path = write_benefits(run, benefits)
+    elif share:
+        path = write_share(run, client)
     else:
-        path = write_share(run, client) if share else write_report(run)
+        path = write_report(run)
     say(path)
     if show and not webbrowser.open(path.resolve().as_uri()):
         print("No browser could be opened here; open the file yourself.", file=sys.stderr)

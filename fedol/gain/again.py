@@ -21,7 +21,7 @@ from fedol.federation.predictors import Asked
 from fedol.gain.opening import class_counts, common
 from fedol.gain.retraining import Learner, crossed, plain, taught
 from fedol.model import ServerModel
-from fedol.runs.folder import Published
+from fedol.runs.published import Published
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def retrained(
     x, prior = kind.rows(train.samples), prior_of(server)
     learners: dict[str, Learner] = {
         "own": plain(kind.estimator, classes),
-        "retrained": taught(kind.estimator, kind.rows(public), published.targets, published.prior),
+        "retrained": taught(kind.estimator, kind.rows(public), published.targets.astype(np.float64), published.prior),
     }
     heard = server.predict_log_proba(train.samples).double()
     shifted = shift(class_counts((train,), classes), prior)
@@ -80,7 +80,11 @@ def retrained(
     mixed = {name: chosen(heard, labels, shifted, said, seed) for name, said in within.items()}
     name = "retrained" if better(mixed["retrained"].crossed, mixed["own"].crossed, labels) else "own"
     best = mixed[name]
-    evidence = {"held_out": len(labels), "right": right(best.crossed, labels), "right_server": right(heard, labels)}
+    evidence: dict[str, Any] = {
+        "held_out": len(labels),
+        "right": right(best.crossed, labels),
+        "right_server": right(heard, labels),
+    }
     evidence |= {f"right_{each}": right(said, labels) for each, said in within.items()} | {"inside": name}
     own = kind.own(learners[name](x, labels), server.classes, seed) if best.adaptation.own else None
     return AdaptedModel(server, best.adaptation, own, evidence)

@@ -89,5 +89,5 @@ def site_data(source: str, server: Opened) -> tuple[Labelled, Labelled]:
 
 def class_counts(parts: tuple[Labelled, ...], classes: int) -> list[int]:
     """How many of their samples are of each class."""
-    found: list[int] = sum(np.bincount(part.y, minlength=classes) for part in parts).tolist()
-    return found
+    labels = np.concatenate([part.y for part in parts])
+    return [int(count) for count in np.bincount(labels, minlength=classes)]

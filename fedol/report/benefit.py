@@ -87,7 +87,7 @@ def _row(site: dict[str, Any]) -> list[Any]:
 
 
 def write_benefits(run: Path, folder: Path) -> Path:
-    """The page of what sites chose to send back: their ``fedol evaluate --json``, a file each, into the run's folder."""
+    """The page of what sites chose to send back: what ``fedol evaluate --json`` printed, a file each."""
     files = sorted(folder.glob("*.json")) if folder.is_dir() else []
     if not files:
         raise FedolError(f"There are no .json files in {folder}; sites make them: fedol evaluate RUN ... --json.")

@@ -13,7 +13,7 @@
     metrics.jsonl               one line per finished stage
     evaluation.json, evidence.json, public.png
                                 what the report shows beside the summary (``fedol.runs.evaluation``)
-    targets.safetensors         what the server was taught, where the task allows to publish it (``fedol.runs.published``)
+    targets.safetensors         what the server was taught, where the task publishes it (``fedol.runs.published``)
     benefit.json                what each client of a simulation has from the server (``fedol.runs.benefit``)
     summary.json                the result
     report.html                 the result to look at; made of the files above by ``fedol report``

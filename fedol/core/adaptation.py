@@ -142,9 +142,14 @@ def without(shifted: Floats, own: Tensor | None) -> Adaptation:
 
 
 def better(first: Tensor, second: Tensor, labels: Labels) -> bool:
-    """Whether the labels are likelier by the first: of few rows, that says more than how many it has right."""
-    truth = torch.from_numpy(labels)[:, None]
-    return bool(first.gather(1, truth).sum() > second.gather(1, truth).sum())
+    """Whether more rows are right by the first; of equally many, whether their labels are likelier.
+
+    The likelihood alone takes what is better calibrated for what is better: a forest is right, and unsure.
+    """
+    truth = torch.from_numpy(labels)
+    right = [int((found.argmax(1) == truth).sum()) for found in (first, second)]
+    likely = [float(found.gather(1, truth[:, None]).sum()) for found in (first, second)]
+    return (right[0], likely[0]) > (right[1], likely[1])
 
 
 def folds(samples: int, seed: int) -> Sequence[npt.NDArray[np.int64]]:

@@ -86,10 +86,14 @@ class Scenario:
             seed=derive(self.config.seed, name),
         )
 
+    def class_counts(self) -> list[npt.NDArray[np.int64]]:
+        """How many samples of each class each client holds."""
+        classes = len(self.dataset.classes)
+        return [np.bincount(self.data.private.y[share], minlength=classes) for share in self.shares]
+
     def describe(self) -> dict[str, Any]:
         """Who holds how many samples of which class."""
-        classes = self.dataset.classes
-        counts = [np.bincount(self.data.private.y[share], minlength=len(classes)) for share in self.shares]
+        classes, counts = self.dataset.classes, self.class_counts()
         return {
             "dataset": self.dataset.name,
             "fingerprint": self.dataset.fingerprint,

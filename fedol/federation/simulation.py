@@ -19,6 +19,7 @@ from fedol.model import load as load_model
 from fedol.models import describe, parameter_count
 from fedol.progress import NOBODY, Observer
 from fedol.robust import left_out
+from fedol.runs.benefit import Recall, account_for_benefit, recall
 from fedol.runs.evaluation import (
     account_for_labels,
     account_for_tests,
@@ -102,9 +103,13 @@ class Simulation:
         models = [load_model(self.folder.client_model(k), spec) for k, spec in enumerate(specs)]
         for model in models:
             model.device = here.device
-        accuracies, ensemble = evaluate_clients(models, here.data.test)
+        recalls = list[Recall]()
+        accuracies, ensemble = evaluate_clients(
+            models, here.data.test, lambda said: recalls.append(recall(said, here.data.test.y))
+        )
         if server is not None:
             self._account(server, models[int(np.argmax(accuracies))], left_out(screening))
+            account_for_benefit(self.folder, server, recalls, here.data.test, here.class_counts())
         sends = self.scheme.method.serves
         clients = [
             {

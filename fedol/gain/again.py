@@ -64,7 +64,7 @@ def retrained(
     """The server with the better of the site's two own models: trained on its samples alone, or on the targets, too.
 
     Each is cross-fitted on the site's training samples, mixed with the server as ``ServerModel.adapt`` does, and the
-    one whose mixture makes the labels likelier goes into the result, trained on all of them.
+    one whose mixture has more of them right goes into the result, trained on all of them.
     """
     classes, labels = len(server.classes), checked(train.y, server.classes)
     if published.classes != server.classes or published.public != public.fingerprint:

@@ -11,7 +11,7 @@ from fedol.errors import FedolError
 from fedol.files import intact, read_json, write_atomically
 from fedol.report.pages import render
 from fedol.report.run_view import in_words
-from fedol.report.terminal import percent, plain, plain_table
+from fedol.report.terminal import count, percent, plain, plain_table
 
 NAMES = {"own": "your model", "server": "the server", "adapted": "the adapted server"}
 PAGE = "benefits.html"
@@ -22,16 +22,16 @@ def rows(found: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each class that the site has: how many samples, and each model's recall."""
     models = found["models"].values()
     return [
-        {"name": name, "samples": count, "recall": [model["recall"][place] for model in models]}
-        for place, (name, count) in enumerate(zip(found["classes"], found["counts"], strict=True))
-        if count
+        {"name": name, "samples": samples, "recall": [model["recall"][place] for model in models]}
+        for place, (name, samples) in enumerate(zip(found["classes"], found["counts"], strict=True))
+        if samples
     ]
 
 
 def table(found: dict[str, Any]) -> Table:
     """Overall and per class."""
     models = found["models"]
-    shown = plain_table(f"{found['samples']:,} held-out samples: how many are right, overall and per class")
+    shown = plain_table(f"Right of {found['samples']:,} held-out samples")
     shown.add_column("class")
     shown.add_column("samples", justify="right")
     for name in models:
@@ -54,11 +54,11 @@ def _against(name: str, gap: dict[str, Any]) -> str:
     wins, losses = gap["wins"], gap["losses"]
     who, weight = NAMES[name], "beyond noise" if gap["beyond_noise"] else "within noise"
     if wins == losses:
-        return f"{who[0].upper()}{who[1:]} is right as often as your model, on {wins} samples that it alone has right."
+        return f"{who[0].upper()}{who[1:]} is right as often as your model: each on {count(wins, 'sample')} alone."
     better = "more" if wins > losses else "less"
     return (
-        f"{who[0].upper()}{who[1:]} is right {better} often than your model: on {wins} samples it alone, on {losses} "
-        f"your model alone; {weight}, which is two standard errors."
+        f"{who[0].upper()}{who[1:]} is right {better} often than your model: on {count(wins, 'sample')} it alone, on "
+        f"{losses:,} your model alone; {weight}, which is two standard errors."
     )
 
 

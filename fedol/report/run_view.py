@@ -134,6 +134,7 @@ def run_view(folder: Path) -> dict[str, Any]:
         "heat": _heat(data) if data else None,
         "data": data,
         "clients": _clients(summary, evidence),
+        "benefit": _optional(folder / "benefit.json"),
         "sizes": None if task else _sizes(summary),
         "iterations": _iterations(summary["history"]),
         "history": summary["history"],

@@ -20,7 +20,7 @@ wins − losses < −2 √(wins + losses). By chance alone that is one site in 4
 
 Nothing was decided on the seeds 50 to 52; what had to be was on others: the shrinkage and the floor on 100, and on 40
 that a fallback by likelihood, instead of by how many rows are right, makes sites worse. The real
-tables and texts are read from ``--data``. CIFAR-100 is 9,600 private and 2,000 public images as the features that
+tables and texts are read from ``--data``. CIFAR-100 is 4,800 private and 1,500 public images at six sites as the features that
 ``union_encoder.py`` keeps in ``--cache``; clients are linear heads, the server is that benchmark's. With ``--json``
 every federation is kept as it is done, and a second start of the same commit and settings goes on.
 """
@@ -56,6 +56,7 @@ from fedol.runs.provenance import commit
 from fedol.seeding import numpy_generator
 
 SEEDS, SITES = (50, 51, 52), 8
+FEWER = {"cifar100": 6}  # sites: their heads take long to fit
 KEPT = {"heart": 0.6}  # of a site's rows, what it trains on; elsewhere half
 LEAST_ROWS = 40  # of a site: with fewer it takes no part
 CIFAR = "cifar100"
@@ -74,12 +75,11 @@ CASES = [
     ("adult", "dirichlet:0.1", "boosting"),
     ("ag-news", "dirichlet:0.05", "logistic"),
     ("ag-news", "dirichlet:0.3", "logistic"),
-    (CIFAR, "dirichlet:0.05", "linear"),
     (CIFAR, "dirichlet:0.3", "linear"),
 ]
 METHODS = ("own", "server", "prior", "adapted", "retrained", "best")
-PRIVATE, PUBLIC = 9_600, 2_000  # images of CIFAR-100
-STEPS, DECAY = 25, 3e-3  # of a linear head, by L-BFGS
+PRIVATE, PUBLIC = 4_800, 1_500  # images of CIFAR-100
+STEPS, DECAY = 15, 3e-3  # of a linear head, by L-BFGS
 
 
 class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -138,7 +138,7 @@ def dealt(problem: Problem, name: str, scheme: str, seed: int) -> list[tuple[np.
         assert groups is not None
         shares = [np.flatnonzero(groups == site) for site in np.unique(groups)]
     else:
-        shares = partition(problem.private.y, scheme, SITES, seed, problem.classes)
+        shares = partition(problem.private.y, scheme, FEWER.get(name, SITES), seed, problem.classes)
     rng, found = numpy_generator(seed, "test rows"), []
     for share in shares:
         cut = int(KEPT.get(name, 0.5) * len(share))

@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "distill": (ServerSettings, ()),
     "client fit": (ClientSettings, ()),
     "audit": (ClientSettings, ("width", "device", "folds", "own_classes")),  # the model's file says them
+    "adapt": (ClientSettings, ("folds", "own_classes")),  # a network that is trained again
     "partition": (Dealing, ()),
     "bench one-round": (RunSettings, TWICE),
     "bench rounds": (RunSettings, TWICE),

@@ -19,8 +19,8 @@ below its own model beyond noise where it loses more than two binomial standard 
 wins − losses < −2 √(wins + losses). By chance alone that is one site in 44.
 
 Nothing was decided on the seeds 50 to 52; what had to be was on others: the shrinkage and the floor on 100, and on 40
-that a fallback by likelihood, instead of by how many rows are right, makes sites worse. The real
-tables and texts are read from ``--data``. CIFAR-100 is 4,800 private and 1,500 public images at six sites as the features that
+that a fallback by likelihood, instead of by how many rows are right, makes sites worse. The real tables and texts are
+read from ``--data``. CIFAR-100 is 4,800 private and 1,500 public images at six sites, as the features that
 ``union_encoder.py`` keeps in ``--cache``; clients are linear heads, the server is that benchmark's. With ``--json``
 every federation is kept as it is done, and a second start of the same commit and settings goes on.
 """

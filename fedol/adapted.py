@@ -90,6 +90,11 @@ class AdaptedModel(Card):
         """The server's, which says what samples it takes."""
         return self.server.architecture
 
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """None: what a sample may have several of is not adapted so far."""
+        return ()
+
     def predict_log_proba(self, inputs: Samples | Array) -> Tensor:
         """Log-probabilities [N, classes] of samples."""
         own = self.own.answers.predict_log_proba(inputs).double() if self.own else None
@@ -139,6 +144,15 @@ def saved(model: Server) -> bytes:
         return (Path(scratch) / "model.safetensors").read_bytes()
 
 
+def no_findings(server: Any) -> None:
+    """Refuse a server of findings, which are no classes with shares."""
+    if server.architecture.findings:
+        raise InputError(
+            "A server of findings, of which a sample may have several, cannot be compared or adapted so far; one of "
+            "classes can."
+        )
+
+
 def prior_of(server: Server) -> list[float]:
     """The classes' shares among what taught a server, as its record has them."""
     prior = server.history[-1].get("prior") if server.history else None
@@ -174,6 +188,7 @@ def adapted(
     seed: int = 0,
 ) -> AdaptedModel:
     """``ServerModel.adapt``."""
+    no_findings(server)
     prior, truth = prior_of(server), checked(labels, server.classes)
     heard = server.predict_log_proba(inputs).double()
     if len(heard) != len(truth):

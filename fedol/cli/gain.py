@@ -11,12 +11,14 @@ from rich.console import Console
 
 from fedol.cli.options import OUTPUT, Config, Json, PublicSamples, Quiet, RunDir, TrustCode, with_settings
 from fedol.errors import InputError
-from fedol.settings import LABELLED, ClientSettings
+from fedol.settings import LABELLED, ClientSettings, Columns
 
 Data = Annotated[str, typer.Option(help=f"Your data: {LABELLED}, or my.py:function; its test part is held out.")]
 
 
+@with_settings(Columns)
 def evaluate(
+    settings: dict[str, Any],
     run: RunDir,
     data: Data,
     model: Annotated[str, typer.Option(help="Your own model, as 'fedol client predict' takes it.")],
@@ -31,6 +33,7 @@ def evaluate(
     Examples: fedol evaluate model.safetensors --data my.npz --model forest.joblib
               fedol evaluate adapted.safetensors --data my.npz --model forest.joblib --trust-code --json > benefit.json
     """
+    from fedol.data import Reading
     from fedol.gain.evaluation import contestants, evaluated
     from fedol.gain.opening import load, opened, site_data
     from fedol.report.benefit import table, words, write_page
@@ -39,7 +42,7 @@ def evaluate(
 
     with LiveProgress(quiet=as_json):
         server = load(run, trust_code=trust_code)
-        _, held = site_data(data, server)
+        _, held = site_data(data, server, Reading.of(Columns(**settings)))
         own = opened(model, server.classes, trust_code)
         found = evaluated(contestants(server, own.answers), held, server.classes)
     if html:
@@ -86,6 +89,9 @@ def adapt(
     Examples: fedol adapt runs/federation --data my.npz --model mine.safetensors
               fedol adapt runs/federation --data my.npz --model forest.joblib --retrain
     """
+    from dataclasses import fields
+
+    from fedol.data import Reading
     from fedol.gain.opening import class_counts, load, opened, site_data
     from fedol.model import ServerModel
     from fedol.report.live import LiveProgress
@@ -93,14 +99,17 @@ def adapt(
 
     if retrain and model is None:
         raise InputError("--retrain needs your kind of model: --model forest.joblib, say, or --model cnn.")
-    for option, given in (("--task", task), ("--public", public), ("a training's setting", settings or config)):
+    told_columns = {item.name for item in fields(Columns)}
+    columns = {name: value for name, value in settings.items() if name in told_columns}
+    training = settings.keys() - columns
+    for option, given in (("--task", task), ("--public", public), ("a training's setting", training or config)):
         if given and not retrain:
             raise InputError(f"{option} is for --retrain; give that, too, or leave it out.")
     with LiveProgress(quiet=quiet or as_json):
         server = load(run, trust_code=trust_code)
         if not isinstance(server, ServerModel):
             raise InputError(f"{run} is adapted already; give the server as it came.")
-        train, held = site_data(data, server)
+        train, held = site_data(data, server, Reading.of(Columns(**columns)))
         if retrain and model is not None:
             found = _retrained(server, run, train, model, task, public, config, settings, trust_code)
         else:

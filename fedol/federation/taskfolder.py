@@ -9,8 +9,8 @@ from typing import Any
 import numpy.typing as npt
 
 from fedol.core.arrays import Array
-from fedol.data.own import load_samples, store, stored
 from fedol.data.samples import Samples, samples
+from fedol.data.stored import load_samples, store, stored
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_json, write_json
 from fedol.knowledge.task import Task
@@ -98,6 +98,7 @@ def read_task(values: Any, where: Path) -> Task:
             nonce=str(values.get("nonce", "")),
             secret=Terms.from_json(values.get("secret")),
             publish_targets=values.get("publish_targets") is True,
+            findings=tuple(values.get("findings", ())),
         )
         if task.id != values["id"]:
             raise InputError("its id does not fit its content")
@@ -116,4 +117,5 @@ def _plain(task: Task) -> dict[str, Any]:
         "nonce": task.nonce,
         **({"secret": task.secret.as_json()} if task.secret else {}),
         **({"publish_targets": True} if task.publish_targets else {}),
+        **({"findings": list(task.findings)} if task.findings else {}),
     }

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from fedol import model as files
-from fedol.adapted import FORMAT, AdaptedModel, Own
+from fedol.adapted import FORMAT, AdaptedModel, Own, no_findings
 from fedol.core.adaptation import Adaptation
-from fedol.data import Labelled
+from fedol.data import Labelled, Reading
 from fedol.errors import FedolError, InputError
 from fedol.federation.client import client_data
 from fedol.federation.predictors import OURS, Asked, open_model
@@ -78,9 +78,10 @@ def common(classes: tuple[str, ...]) -> Task:
     return Task(classes, 1, "")
 
 
-def site_data(source: str, server: Opened) -> tuple[Labelled, Labelled]:
+def site_data(source: str, server: Opened, reading: Reading = Reading()) -> tuple[Labelled, Labelled]:
     """A site's training and held-out samples, labelled with the server's classes; such as the server takes."""
-    train, held = client_data(source, common(server.classes))
+    no_findings(server)
+    train, held = client_data(source, common(server.classes), reading.under(server.architecture.prepare))
     for part in (train, held):
         known = server.architecture
         known.prepare.accept(part.samples, known.shape)

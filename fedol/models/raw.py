@@ -13,13 +13,14 @@ from fedol.core.adaptation import LEAST, Adaptation
 class FromRaw(nn.Module):
     """Preprocessing, a model of logits, softmax."""
 
-    def __init__(self, module: nn.Module, prepare: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, module: nn.Module, prepare: Callable[[Tensor], Tensor], findings: bool = False) -> None:
         super().__init__()
-        self.module, self.prepare = module, prepare
+        self.module, self.prepare, self.findings = module, prepare, findings
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Raw values to probabilities [N, classes]."""
-        return torch.softmax(self.module(self.prepare(inputs)), 1)
+        """Raw values to probabilities [N, classes], or of findings [N, findings]."""
+        probs = torch.softmax(self.module(self.prepare(inputs)), -1)
+        return probs[..., 1] if self.findings else probs
 
 
 class Mixed(nn.Module):

@@ -25,6 +25,7 @@ from fedol.settings import (
     MODELS,
     TRAINING,
     ClientSettings,
+    Columns,
     Dealing,
     Models,
     RunSettings,
@@ -42,6 +43,7 @@ COMMANDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "distill": (ServerSettings, ()),
     "client fit": (ClientSettings, ()),
     "audit": (ClientSettings, ("width", "device", "folds", "own_classes")),  # the model's file says them
+    "evaluate": (Columns, ()),
     "adapt": (ClientSettings, ("folds", "own_classes")),  # a network that is trained again
     "partition": (Dealing, ()),
     "bench one-round": (RunSettings, TWICE),

@@ -1,4 +1,4 @@
-"""The commands of docs/federation.md, docs/gain.md and docs/secret-sum.md, as a reader would give them, in their order."""
+"""The commands of docs/federation.md, docs/gain.md and docs/secret-sum.md, as a reader would give them."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ def load(run: str | Path, model: ModelSpec | None = None, trust_code: bool = Fal
     class over as ``model``, or say ``trust_code=True`` if you trust whoever made the file. An adapted file may hold the
     site's own model as a ``.joblib``, which is code, too.
     """
-    path = Path(run)
-    if path.is_dir() or not path.exists():
+    if not isinstance(run, str | Path) or not Path(run).is_file():
         return files.load(run, model, trust_code)
+    path = Path(run)
     with intact(path, AGAIN):
         adapted = FORMAT in read_header(path)
     return _adapted(path, model, trust_code) if adapted else files.load(run, model, trust_code)

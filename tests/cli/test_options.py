@@ -85,7 +85,7 @@ def test_a_command_has_every_setting_of_its_record(name: str) -> None:
         assert item.metadata["help"] in option.help and option.rich_help_panel == item.metadata["panel"]
         assert item.default is None or "(default: " in option.help
         assert f"--{item.name.replace('_', '-')}" in option.opts
-    assert "config" in options or name == "bench run", "settings can come from a file"
+    assert "config" in options or name in ("bench run", "evaluate"), "settings can come from a file"
 
 
 def test_training_and_voting_are_the_same_everywhere() -> None:

@@ -42,11 +42,12 @@ def accuracies() -> str:
         cells = []
         for method in METHODS:
             value, low = mine[method]["accuracy"], mine[method]["below"]
-            words = f"{number(value['mean'])} ± {value['std']:.1f}"
+            words = number(value["mean"]) + (f" ± {value['std']:.1f}" if value["n"] > 1 else "")
             words = bold(words) if value["mean"] == best else words
             cells.append(words if method == "own" else f"{words} ({low})")
-        lines.append([NAMES[data], PARTS[partition], model, str(mine["own"]["sites"]), *cells])
-    return table(["data", "split", "model", "sites", *METHODS.values()], lines, left=3)
+        told = str(mine["own"]["accuracy"]["n"]), str(mine["own"]["sites"])
+        lines.append([NAMES[data], PARTS[partition], model, *told, *cells])
+    return table(["data", "split", "model", "n", "sites", *METHODS.values()], lines, left=3)
 
 
 def goals() -> str:

@@ -70,6 +70,7 @@ def test_a_sum_in_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert "the sum of 4 clients" in capsys.readouterr().out and (tmp_path / "demo/run/model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_what_a_site_gets_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

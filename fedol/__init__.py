@@ -14,6 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Public names and where they live; torch is imported only when the first of them is used.
 _HOME = {
+    "AdaptedModel": "fedol.adapted",
     "Ballots": "fedol.core.voting",
     "Comparison": "fedol.report.comparison",
     "Dataset": "fedol.data",
@@ -43,6 +44,7 @@ _HOME = {
 __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
+    from fedol.adapted import AdaptedModel as AdaptedModel
     from fedol.api import compare as compare
     from fedol.api import run as run
     from fedol.config import RunConfig as RunConfig

@@ -61,7 +61,9 @@ class Own:
     def of(cls, model: Server, classes: Sequence[str]) -> Own:
         """One of FedOL's."""
         if tuple(model.classes) != tuple(classes):
-            raise InputError("Your model has other classes than the server, or in another order; train it for the task")
+            raise InputError(
+                "Your model has other classes than the server, or in another order; train it for the task."
+            )
         return cls(model, saved(model), ".safetensors", model.raw)
 
 

@@ -36,7 +36,7 @@ class Kind:
             return given.array()
         return given.floats().reshape(len(given), -1)
 
-    def own(self, fitted: Any, classes: tuple[str, ...], seed: int) -> Own:
+    def own(self, fitted: Any, classes: tuple[str, ...]) -> Own:
         """A fitted one as the site's own model."""
         if isinstance(self.estimator, NetClassifier):
             network = fitted.estimator.network_
@@ -86,7 +86,7 @@ def retrained(
         "right_server": right(heard, labels),
     }
     evidence |= {f"right_{each}": right(said, labels) for each, said in within.items()} | {"inside": name}
-    own = kind.own(learners[name](x, labels), server.classes, seed) if best.adaptation.own else None
+    own = kind.own(learners[name](x, labels), server.classes) if best.adaptation.own else None
     return AdaptedModel(server, best.adaptation, own, evidence)
 
 

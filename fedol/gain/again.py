@@ -31,10 +31,10 @@ class Kind:
     estimator: Any
 
     def rows(self, given: Samples) -> Any:
-        """Images for a network, flat rows of numbers for any other."""
+        """Images for a network, rows, a frame or texts for any other."""
         if isinstance(self.estimator, NetClassifier):
             return given.array()
-        return given.floats().reshape(len(given), -1)
+        return given.rows(named=hasattr(self.estimator, "feature_names_in_"))
 
     def own(self, fitted: Any, classes: tuple[str, ...]) -> Own:
         """A fitted one as the site's own model."""
@@ -43,6 +43,8 @@ class Kind:
             return Own.of(replace(network, architecture=replace(network.architecture, classes=classes)), classes)
         import joblib
 
+        if hasattr(self.estimator, "feature_names_in_"):
+            fitted.feature_names_in_ = self.estimator.feature_names_in_  # it is handed frames, like the one before
         file = io.BytesIO()
         joblib.dump(fitted, file)
         return Own(Asked(type(self.estimator).__name__, fitted, common(classes)), file.getvalue(), ".joblib")

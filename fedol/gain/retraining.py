@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
 from fedol.core.adaptation import Floats, Labels, folds, shift
 from fedol.errors import FedolError, InputError, cause
@@ -50,17 +51,22 @@ def crossed(learner: Learner, x: Any, labels: Labels, classes: int, seed: int) -
         others = np.setdiff1d(np.arange(len(labels)), rows)
         if not len(others):
             raise InputError("One labelled sample is too few to train a model again; give more.")
-        found[rows] = learner(x[others], labels[others]).predict_proba(x[rows])
+        fitted = learner(_safe_indexing(x, others), labels[others])
+        found[rows] = fitted.predict_proba(_safe_indexing(x, rows))
     return found
 
 
 def joined(first: Any, second: Any) -> Any:
-    """Both sets of rows, dense or sparse."""
-    if isinstance(first, np.ndarray):
-        return np.concatenate([first, second])
+    """Both sets of rows: arrays, sparse matrices, frames or lists of texts."""
     from scipy import sparse
 
-    return sparse.vstack([first, second], format="csr")
+    if hasattr(first, "iloc"):
+        import pandas as pd
+
+        return pd.concat([first, second], ignore_index=True)
+    if sparse.issparse(first):
+        return sparse.vstack([first, second], format="csr")
+    return np.concatenate([first, second]) if isinstance(first, np.ndarray) else [*first, *second]
 
 
 def _fitted(estimator: Any, x: Any, soft: Floats) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -19,7 +21,7 @@ from fedol.federation.taskfolder import TaskFolder
 from fedol.gain.again import Kind, kind_of, retrained
 from fedol.gain.evaluation import contestants, evaluated
 from fedol.gain.opening import opened
-from fedol.gain.retraining import lesson
+from fedol.gain.retraining import crossed, joined, lesson
 from fedol.knowledge.task import Task
 from fedol.methods.sides import Targets
 from fedol.model import ServerModel, export_onnx
@@ -126,6 +128,28 @@ def test_its_kind_trained_again(site: Site, tmp_path: Path, estimator: object) -
     found.save(tmp_path / "adapted.safetensors")
     again = fedol.load(tmp_path / "adapted.safetensors", trust_code=True)
     assert np.allclose(again.predict_proba(site.held.samples), found.predict_proba(site.held.samples))
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse", "frame", "texts"])
+def test_rows_of_any_kind_are_joined_and_cut(kind: str) -> None:
+    """A kind of model that remembers how many rows it saw, cross-fitted on five folds."""
+
+    class Counting:
+        def __init__(self, rows: int) -> None:
+            self.rows = rows
+
+        def predict_proba(self, asked: Any) -> np.ndarray:
+            return np.full((asked.shape[0] if hasattr(asked, "shape") else len(asked), 2), self.rows)
+
+    values = np.arange(20.0).reshape(10, 2)
+    given = {"array": values, "sparse": csr_matrix(values), "texts": [str(row) for row in values]}
+    x = pytest.importorskip("pandas").DataFrame(values) if kind == "frame" else given[kind]
+
+    def learn(own: Any, labels: np.ndarray) -> Counting:
+        both = joined(own, x)
+        return Counting(both.shape[0] if hasattr(both, "shape") else len(both))
+
+    assert (crossed(learn, x, np.zeros(10, dtype=np.int64), 2, 0) == 18).all()
 
 
 def test_targets_of_other_public_samples_are_refused(site: Site) -> None:

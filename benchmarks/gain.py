@@ -47,10 +47,10 @@ from union_encoder import features
 import fedol
 from fedol.core.adaptation import Adaptation, better, chosen, shift
 from fedol.data import load, partition
-from fedol.estimators.soft import SoftClassifier
 from fedol.gain.retraining import crossed, plain, taught
 from fedol.methods import Distillation, find
 from fedol.methods.sides import Targets
+from fedol.models.soft import SoftClassifier
 from fedol.runs.evaluation import summary_statistics
 from fedol.runs.provenance import commit
 from fedol.seeding import derive, numpy_generator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -286,9 +286,6 @@ def _count(value: Any) -> bool:
     return type(value) is int and 0 < value < 1 << 31
 
 
-<<<<<<< HEAD
-def export_onnx(model: ServerModel | AdaptedModel, path: Path) -> None:
-=======
 def _softmax(logits: Tensor) -> Tensor:
     """Logits to probabilities [N, classes]."""
     return torch.softmax(logits, 1)
@@ -299,8 +296,12 @@ def _yes(logits: Tensor) -> Tensor:
     return torch.softmax(logits, -1)[..., 1]
 
 
-def export_onnx(model: ServerModel, path: Path) -> None:
->>>>>>> main
+def _as_is(values: Tensor) -> Tensor:
+    """What an adapted model does before and after: its parts do it themselves."""
+    return values
+
+
+def export_onnx(model: ServerModel | AdaptedModel, path: Path) -> None:
     """Write the file: its input is called ``images``, or as its kind is, its output ``probabilities``.
 
     Its metadata has the class names, and what else ``Preprocessing.metadata`` tells."""
@@ -315,17 +316,16 @@ def _steps(model: ServerModel | AdaptedModel, path: Path) -> Iterator[None]:
         import onnxscript  # noqa: F401  (torch's exporter needs it and would fail without saying so)
     except ImportError:
         raise FedolError("Exporting needs the packages onnx and onnxscript: pip install 'fedol[onnx]'.") from None
-<<<<<<< HEAD
-    wrapped, known = model.raw().eval(), model.architecture
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that this export does not need
-    example, kind = known.prepare.blank(known.shape), known.prepare.kind
-=======
-    known, module = model.architecture, model.module.cpu().eval()
+    known = model.architecture
     example = known.prepare.blank(known.shape)
->>>>>>> main
+    prepare: Callable[[Tensor], Tensor]
+    end: Callable[[Tensor], Tensor]
+    if isinstance(model, AdaptedModel):
+        module, prepare, end = model.raw().eval(), _as_is, _as_is
+    else:
+        module, prepare, end = model.module.cpu().eval(), known.prepare, _yes if known.findings else _softmax
     try:
-        end = _yes if known.findings else _softmax
-        graph = yield from translated(module, known.prepare, end, example, known.prepare.kind, "probabilities")
+        graph = yield from translated(module, prepare, end, example, known.prepare.kind, "probabilities")
     except FedolError:
         raise
     except Exception as error:  # other people's models can fail anywhere inside the exporter

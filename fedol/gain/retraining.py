@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 
 from fedol.core.adaptation import Floats, Labels, folds, shift
 from fedol.errors import FedolError, InputError, cause
-from fedol.estimators.soft import SoftClassifier
+from fedol.models.soft import SoftClassifier
 
 Learner = Callable[[Any, Labels], Any]  # from samples and labels to something with predict_proba
 

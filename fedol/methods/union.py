@@ -17,11 +17,7 @@ import torch
 from torch import Tensor
 
 from fedol.core.pooling import TINY, Pool, balanced, tempered
-<<<<<<< HEAD
-from fedol.core.union import TAIL, Sums, Union, doubted, excess, familiarity, guessed_mass
-=======
-from fedol.core.union import Sums, Union, doubted, excess, familiarity, guessed_mass, tamed
->>>>>>> main
+from fedol.core.union import TAIL, Sums, Union, doubted, excess, familiarity, guessed_mass, tamed
 from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge

@@ -39,11 +39,6 @@ class SoftClassifier:
             return self
         argument = weights_of(self.estimator)
         place, label, weight = likely(soft)
-<<<<<<< HEAD:fedol/estimators/soft.py
-        self._known, encoded = np.unique(label, return_inverse=True)  # some frameworks want labels without a gap
-        if len(self._known) > 1:  # else there is nothing to tell apart, which many estimators refuse
-            self.estimator.fit(_safe_indexing(x, place), encoded, **{self._weights: weight})
-=======
         return self._learn(_safe_indexing(x, place), label, soft.shape[1], {argument: weight})
 
     def fit_labels(self, x: Any, labels: Classes, classes: int) -> Self:
@@ -55,18 +50,12 @@ class SoftClassifier:
         (self.known, encoded), self.classes = np.unique(labels, return_inverse=True), classes
         if len(self.known) > 1:  # else there is nothing to tell apart, which many estimators refuse
             self.estimator.fit(x, encoded, **weights)
->>>>>>> main:fedol/models/soft.py
         return self
 
     def predict_proba(self, x: Any) -> Floats:
         """Probabilities [n, C]; none of a class that no target named."""
-<<<<<<< HEAD:fedol/estimators/soft.py
-        probs = np.zeros((_rows(x), self._classes))
-        probs[:, self._known] = self.estimator.predict_proba(x) if len(self._known) > 1 else 1.0
-=======
         probs = np.zeros((_rows(x), self.classes))
         probs[:, self.known] = self.estimator.predict_proba(x) if len(self.known) > 1 else 1.0
->>>>>>> main:fedol/models/soft.py
         return probs
 
 

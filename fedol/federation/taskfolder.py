@@ -97,6 +97,7 @@ def read_task(values: Any, where: Path) -> Task:
             clients=dict(values["clients"]),
             nonce=str(values.get("nonce", "")),
             secret=Terms.from_json(values.get("secret")),
+            publish_targets=values.get("publish_targets") is True,
             findings=tuple(values.get("findings", ())),
         )
         if task.id != values["id"]:
@@ -115,5 +116,6 @@ def _plain(task: Task) -> dict[str, Any]:
         "clients": dict(task.clients),
         "nonce": task.nonce,
         **({"secret": task.secret.as_json()} if task.secret else {}),
+        **({"publish_targets": True} if task.publish_targets else {}),
         **({"findings": list(task.findings)} if task.findings else {}),
     }

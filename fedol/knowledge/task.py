@@ -51,9 +51,8 @@ class Task(Card):
     clients: Mapping[str, str | None] = field(default_factory=dict)  # the admitted ones, with their keys; empty: anyone
     nonce: str = ""  # drawn anew for each federation between organisations; a simulation has none, so that it repeats
     secret: Terms | None = None  # how answers are summed in secret; without it a client's file is open to the server
-    findings: tuple[
-        str, ...
-    ] = ()  # where a sample may have several: each is asked about, and the classes are no and yes
+    publish_targets: bool = False  # whether the server may hand back what it was taught about the public samples
+    findings: tuple[str, ...] = ()  # where a sample may have several: the classes are then no and yes
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
@@ -113,6 +112,7 @@ class Task(Card):
         keys = sorted((client, key) for client, key in self.clients.items() if key is not None)
         fresh: list[object] = [self.nonce, keys] if self.nonce or keys else []
         fresh += [self.secret.as_json()] if self.secret else []
+        fresh += ["targets"] if self.publish_targets else []
         fresh += [self.findings] if self.findings else []
         return _hash([self.name, self.classes, self.samples, self.fingerprint, *fresh])
 

@@ -10,7 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from fedol.cli.interrupts import resumable
-from fedol.cli.options import Config, Json, PublicSamples, Quiet, TaskDir, TrustCode, with_settings
+from fedol.cli.options import (
+    Config,
+    Json,
+    Logits,
+    Multilabel,
+    PublicSamples,
+    Quiet,
+    TaskDir,
+    TrustCode,
+    outputs,
+    with_settings,
+)
 from fedol.errors import InputError
 from fedol.settings import LABELLED, ClientSettings
 
@@ -99,6 +110,8 @@ def predict(
         str | None, typer.Option(help="Say less: label, noise:SIGMA (no guarantee) or response:EPSILON.")
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Sign it with this private key.")] = None,
+    logits: Logits = False,
+    multilabel: Multilabel = False,
     public: PublicSamples = None,
     trust_code: TrustCode = False,
     quiet: Quiet = False,
@@ -122,13 +135,13 @@ def predict(
     from fedol.secret.sealed import file_for
     from fedol.text import say
 
-    folder = TaskFolder.open(task)
+    said, folder = outputs(logits, multilabel), TaskFolder.open(task)
     name, packed = client or out.stem, codec or folder.task.codec
     check_sender(name, packed, key, folder.task)
     if release:
         parsed(release)
     with LiveProgress(quiet=quiet or as_json):
-        knowledge = predict_knowledge(model, folder.samples(public), folder.task, name, trust_code)
+        knowledge = predict_knowledge(model, folder.samples(public), folder.task, name, trust_code, said)
     masses = knowledge.ratios
     if release:
         knowledge = released(knowledge, release)

@@ -11,6 +11,7 @@ What the configuration may say (Flower calls it the node config):
     width, epochs, batch-size, lr, optimiser, schedule, augment, seed, device, ...   of that training
     folds      of that training too: with masses, for a server whose method is union
     own-classes of that training too: the model and the file have the classes alone that the samples have
+    outputs    logits or multilabel, where a trained model's outputs do not show what they are (``federation.outputs``)
     trust-code whether a .safetensors file that names a class as its model may have that class imported and called
     codec, key how the file is packed, and what it is signed with
     cache      where finished files are kept, so that no question is worked on twice; and the epochs of a training, so
@@ -33,6 +34,7 @@ from fedol.config import recipe_of
 from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError, cause, unknown
 from fedol.federation.client import client_fit
+from fedol.federation.outputs import checked
 from fedol.federation.predictors import predict_knowledge
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.flower_inbox import Values, pack, unpack
@@ -63,6 +65,7 @@ class Node(ClientSettings, Whose):
     knowledge: str = ""
     public: str = ""
     trust_code: bool = False
+    outputs: str = ""
     codec: str = ""
     key: str = ""
     cache: str = "~/.cache/fedol"
@@ -113,7 +116,9 @@ class Node(ClientSettings, Whose):
             private_folder(kept.parent)
             trained = kept.with_suffix(".safetensors")
             model = self._fit(folder, public, trained) if self.data else expanduser(self.model)
-            knowledge = predict_knowledge(model, public, folder.task, self.client, self.trust_code)
+            knowledge = predict_knowledge(
+                model, public, folder.task, self.client, self.trust_code, checked(self.outputs)
+            )
             write_atomically(kept, file_for(folder.task, knowledge, codec, key), private=True)
         return kept.read_bytes()
 
@@ -127,6 +132,7 @@ class Node(ClientSettings, Whose):
     def digest(self) -> str:
         """Changes with everything that the answer depends on: the settings, and the content of the files they name."""
         settings = {name: value for name, value in asdict(self).items() if name not in ("cache", "trust_code")}
+        settings |= {} if settings.pop("outputs") == "" else {"outputs": self.outputs}  # as before there were any
         places = [_file(self.model), _file(self.data), self.key]
         content = [_content(Path(place).expanduser()) for place in places if place]
         return hashlib.sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()[:32]

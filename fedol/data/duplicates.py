@@ -1,7 +1,7 @@
 """Which private samples are among the public ones, exactly or nearly: on these a client's file answers.
 
-A sample is a near duplicate of a public one where it is ten times nearer, in squared distance, than a public sample
-usually is to the next (``NEARER``). What near means is the kind's to say (``Samples.likenesses``): rows of numbers are
+A sample is a near duplicate of a public one where it is ten times nearer, in squared distance, than a sample of either
+side usually is to the next of its side (``NEARER``). What near means is the kind's to say (``Samples.likenesses``): rows of numbers are
 scaled per column, by one scale for both sides and again by each side's own, so that rounding and other units are seen
 through; images are compared without brightness and contrast, at every small shift. Private samples pass once, in
 blocks; the public ones are held as short vectors.
@@ -61,6 +61,7 @@ def duplicates(private: Samples, public: Samples) -> Duplicates:
     usual = 0.0
     for likeness in private.likenesses(public):
         search = _Search(likeness, public)
+        search.also_of(private)
         usual = max(usual, search.own_duplicates)
         starts = range(0, len(private), BLOCK)
         for start in watched(starts, "comparing with the public samples"):
@@ -75,41 +76,47 @@ def duplicates(private: Samples, public: Samples) -> Duplicates:
 
 
 class _Search:
-    """The public samples, to be asked which of them is nearest, in units of the usual squared distance."""
+    """The samples of one side, to be asked which of them is nearest, in units of the usual squared distance."""
 
-    def __init__(self, likeness: Likeness, public: Samples) -> None:
-        self._likeness, self._public = likeness, public
-        starts = range(0, len(public), BLOCK)
-        parts = [likeness.vectors(public.take(slice(start, start + BLOCK)), True) for start in starts]
+    def __init__(self, likeness: Likeness, samples: Samples, public: bool = True) -> None:
+        self._likeness, self._samples, self._public = likeness, samples, public
+        starts = range(0, len(samples), BLOCK)
+        parts = [likeness.vectors(samples.take(slice(start, start + BLOCK)), public) for start in starts]
         self._vectors = torch.cat(parts)
         self._norms = self._vectors.square().sum(1)
-        self._coarse = self._usual = 1.0
+        self.coarse = self.usual = 1.0
         self.own_duplicates = 0.0
-        if len(public) > 1:
-            self._calibrate(np.linspace(0, len(public) - 1, min(ASKED, len(public))).astype(np.int64))
+        if len(samples) > 1:
+            self._calibrate(_spread(len(samples), ASKED))
 
     def _calibrate(self, asked: npt.NDArray[np.int64]) -> None:
-        """The usual distances from one public sample to the next; where half of them are the same, that of the rest."""
+        """The usual distances from one of these samples to the next."""
         coarse, fine = list[Tensor](), list[Tensor]()
         for start in range(0, len(asked), BLOCK):
             own = torch.from_numpy(asked[start : start + BLOCK])
-            samples = self._public.take(own.numpy())
-            distance, place = self._candidates(self._likeness.vectors(samples, True), own)
+            samples = self._samples.take(own.numpy())
+            distance, place = self._candidates(self._likeness.vectors(samples, self._public), own)
             coarse.append(distance[:, 0])
-            fine.append(self._fine(samples, place).min(1).values)
-        self._coarse, self._usual = _typical(torch.cat(coarse)), _typical(torch.cat(fine))
-        self.own_duplicates = (torch.cat(fine) <= NEARER * self._usual).double().mean().item()
+            fine.append(self._fine(samples, place, self._public).min(1).values)
+        self.coarse, self.usual = _typical(torch.cat(coarse)), _typical(torch.cat(fine))
+        self.own_duplicates = (torch.cat(fine) <= NEARER * self.usual).double().mean().item()
+
+    def also_of(self, private: Samples) -> None:
+        """Take the private samples' usual distances where they are smaller: one side may be spread out far wider."""
+        some = private.take(_spread(len(private), len(self._samples)))
+        other = _Search(self._likeness, some, public=False)
+        self.coarse, self.usual = min(self.coarse, other.coarse), min(self.usual, other.usual)
 
     def nearest(self, samples: Samples) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """For each sample the distance to the nearest public one, in units of the usual one, and which that is."""
         coarse, place = self._candidates(self._likeness.vectors(samples, False))
-        distance, best = coarse[:, 0] / self._coarse, place[:, 0].clone()
+        distance, best = coarse[:, 0] / self.coarse, place[:, 0].clone()
         # What is hardly nearer than usual at a coarse look is no near duplicate; that saves most of the work.
         close = torch.nonzero(distance <= COARSE).flatten()
         distance = distance.clamp_min(2 * NEARER)
         if len(close):
-            fine, which = self._fine(samples.take(close.numpy()), place[close]).min(1)
-            distance[close] = fine / self._usual
+            fine, which = self._fine(samples.take(close.numpy()), place[close], False).min(1)
+            distance[close] = fine / self.usual
             best[close] = place[close, which]
         return distance.double().numpy(), best.numpy()
 
@@ -118,14 +125,20 @@ class _Search:
         squared = vectors.square().sum(1)[:, None] + self._norms - 2 * vectors @ self._vectors.T
         if own is not None:
             squared[torch.arange(len(own)), own] = torch.inf
-        few = min(CLOSEST, len(self._public) - (own is not None))
+        few = min(CLOSEST, len(self._samples) - (own is not None))
         found = squared.topk(few, 1, largest=False)
         return found.values.clamp_min(0), found.indices
 
-    def _fine(self, samples: Samples, place: Tensor) -> Tensor:
-        """Squared distances to each of the candidates."""
-        columns = [self._likeness.distance(samples, self._public.take(one.numpy())) for one in place.T]
+    def _fine(self, samples: Samples, place: Tensor, public: bool) -> Tensor:
+        """Squared distances of samples of either side to each of their candidates."""
+        sides = public, self._public
+        columns = [self._likeness.distance(samples, self._samples.take(one.numpy()), sides) for one in place.T]
         return torch.stack(columns, 1)
+
+
+def _spread(count: int, most: int) -> npt.NDArray[np.int64]:
+    """At most so many positions, evenly over all."""
+    return np.linspace(0, count - 1, min(most, count)).astype(np.int64)
 
 
 def _typical(distances: Tensor) -> float:

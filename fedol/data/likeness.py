@@ -23,9 +23,9 @@ class Likeness(ABC):
     def vectors(self, samples: Samples, public: bool) -> Tensor:
         """float32 [n, d], whose squared distances are about those of ``distance``."""
 
-    def distance(self, private: Samples, public: Samples) -> Tensor:
-        """Between the samples at the same positions, [n]."""
-        return (self.vectors(private, False) - self.vectors(public, True)).square().sum(1)
+    def distance(self, some: Samples, others: Samples, public: tuple[bool, bool]) -> Tensor:
+        """Between the samples at the same positions, [n]; ``public`` says of which side either are."""
+        return (self.vectors(some, public[0]) - self.vectors(others, public[1])).square().sum(1)
 
 
 class Rows(Likeness):
@@ -49,15 +49,15 @@ class Pictures(Likeness):
         height, width = pixels.shape[-2:]
         return _unit(F.adaptive_avg_pool2d(pixels, (min(SIDE, height), min(SIDE, width))))
 
-    def distance(self, private: Samples, public: Samples) -> Tensor:
+    def distance(self, some: Samples, others: Samples, public: tuple[bool, bool]) -> Tensor:
         """2 - 2 times the correlation of what overlaps, at the best shift by up to a sixteenth of a side."""
-        own, others = torch.from_numpy(private.floats()), torch.from_numpy(public.floats())
+        own, other = torch.from_numpy(some.floats()), torch.from_numpy(others.floats())
         (height, width), best = own.shape[-2:], torch.full((len(own),), 4.0)
         down, right = height // 16, width // 16
         middle = _unit(own[..., down : height - down, right : width - right])
         for y in range(2 * down + 1):
             for x in range(2 * right + 1):
-                shifted = others[..., y : y + height - 2 * down, x : x + width - 2 * right]
+                shifted = other[..., y : y + height - 2 * down, x : x + width - 2 * right]
                 best = torch.minimum(best, 2 - 2 * (middle * _unit(shifted)).sum(1))
         return best.clamp_min(0)
 

@@ -18,6 +18,7 @@ from fedol.cli.doctor import doctor
 from fedol.cli.examine import attack, audit, inspect
 from fedol.cli.interrupts import left, patient
 from fedol.cli.prepare import deploy, keys, tasks
+from fedol.cli.release import release
 from fedol.cli.run import export, partition, predict, report, run
 from fedol.cli.runs import runs
 from fedol.cli.serve import distill, serve
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 for command in (run, report, partition, inspect, serve, distill, predict, export, attack, audit, doctor):
     app.command()(command)
+client.app.command()(release)
 for group, commands in {
     "task": tasks,
     "client": client.app,

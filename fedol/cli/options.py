@@ -62,6 +62,11 @@ Multilabel = Annotated[
     bool, typer.Option("--multilabel", help="Your model gives a yes or no for each class by itself, in [0, 1].")
 ]
 
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option("--policy", help="Your site's policy; $FEDOL_POLICY or ~/.config/fedol/policy.toml by default."),
+]
+
 TaskDir = Annotated[Path, typer.Argument(help="The task's folder.")]
 PublicSamples = Annotated[
     Path | None, typer.Option("--public", help="The public samples, where they are not in the task's folder.")

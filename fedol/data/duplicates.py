@@ -1,10 +1,10 @@
 """Which private samples are among the public ones, exactly or nearly: on these a client's file answers.
 
 A sample is a near duplicate of a public one where it is ten times nearer, in squared distance, than a sample of either
-side usually is to the next of its side (``NEARER``). What near means is the kind's to say (``Samples.likenesses``): rows of numbers are
-scaled per column, by one scale for both sides and again by each side's own, so that rounding and other units are seen
-through; images are compared without brightness and contrast, at every small shift. Private samples pass once, in
-blocks; the public ones are held as short vectors.
+side usually is to the next of its side (``NEARER``). What near means is the kind's to say (``Samples.likenesses``):
+rows of numbers are scaled per column, by one scale for both sides and again by each side's own, so that rounding and
+other units are seen through; images are compared without brightness and contrast, at every small shift. Private
+samples pass once, in blocks; the public ones are held as short vectors.
 """
 
 from __future__ import annotations

@@ -29,7 +29,11 @@ SERVER = {
     "nginx.conf": "nginx.conf",
     "superlink.service": "fedol-superlink.service",
 }
-CLIENT = {"supernode.sh": "supernode.sh", "supernode.service": "fedol-supernode.service"}
+CLIENT = {
+    "supernode.sh": "supernode.sh",
+    "supernode.service": "fedol-supernode.service",
+    "policy.toml": "policy.toml",
+}
 THIS_MACHINE = ("localhost", "127.0.0.1")  # a server that only nodes of its own machine reach
 
 

@@ -35,6 +35,10 @@ VARIABLE = "FEDOL_POLICY"
 USUAL = Path("~/.config/fedol/policy.toml")
 
 
+class Forbidden(InputError):
+    """A file that a rule does not let leave. Which rule, and by how much, is the site's to know."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """The rules of one site."""
@@ -153,8 +157,8 @@ class Policy:
         if not signing.verify(listed, str(given.get("signature")), record.message(given)):
             raise Unapproved(f"The approval of {record.file} does not hold: its record was changed; approve it again.")
 
-    def _broken(self, why: str) -> InputError:
-        return InputError(f"Nothing leaves here: the policy {self.path} {why}.")
+    def _broken(self, why: str) -> Forbidden:
+        return Forbidden(f"Nothing leaves here: the policy {self.path} {why}.")
 
 
 def _as_little(release: str | None, least: str) -> bool:

@@ -112,9 +112,14 @@ def serve(
 @with_settings(ServerSettings, names={"server_model": ("--server-model", "--model")})
 def distill(
     settings: dict[str, Any],
-    paths: Annotated[list[Path], typer.Argument(metavar="TASK FILES...", help="The task's folder, then the files.")],
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="TASK FILES...", help="The task's folder, then the files.")
+    ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the model of this finished run; then the arguments are new files.")
+    ] = None,
+    without: Annotated[
+        str | None, typer.Option(help="With --resume: a client that withdraws. The run forgets it and trains again.")
     ] = None,
     sums: Annotated[
         tuple[Path, Path] | None,
@@ -138,8 +143,12 @@ def distill(
     that are not given are that run's, and the result is a run of its own (by default RUN-resumed). A run made with
     other settings, or before you changed your own model or method, is not continued; --force starts it over.
 
+    With --resume RUN --without CLIENT the run itself is made anew as if that client had never been there: its file,
+    votes and name go, and two hashes say that somebody withdrew.
+
     Examples: fedol distill task *.fedol --model resnet56 --out runs/one
               fedol distill --resume runs/one late.fedol
+              fedol distill --resume runs/one --without alice
               fedol distill task --sums A.part B.part --model resnet56 --out runs/one
     """
     resumable(force)
@@ -148,13 +157,23 @@ def distill(
     from fedol.federation.resume import continued
     from fedol.federation.taskfolder import TaskFolder
 
+    paths = paths or []
+    if without is not None and (resume is None or paths or out or sums or force or config or settings):
+        raise InputError("--without takes a client out of a run as it is; give it with --resume RUN and no more.")
     if sums and (resume is not None or len(paths) > 1):
         raise InputError("With --sums give the task's folder and nothing else: what both helpers have summed is all.")
-    if resume is not None:
+    if resume is not None and without is not None:
+        from fedol.federation.withdrawal import without as forgetting
+
+        files = list[Path]()
+        coordinator = forgetting(resume, without, public, trust_code)
+    elif resume is not None:
         coordinator, files = continued(
             resume, paths, out, trusted(config, settings, trust_code), public, trust_code, force
         )
     else:
+        if not paths:
+            raise InputError("Give the task's folder, then the files to learn from.")
         folder, files = TaskFolder.open(paths[0]), paths[1:]
         if not files and not sums:
             raise InputError("There are no files to learn from; give them after the task's folder.")
@@ -169,7 +188,7 @@ def distill(
     labelled = coordinator.test_set(test) if test else None
     if sums:
         coordinator.open_sums(sums)
-    else:
+    elif without is None:
         coordinator.collect(files)
     finish(coordinator, labelled, quiet, as_json, log)
 

@@ -7,6 +7,7 @@ never an error of the server.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from fedol.knowledge.task import Task
 from fedol.secret.sealed import Sealed
 from fedol.text import MOST, is_text, printable
 
+SAID = 5  # refused files that an error names
 MOST_REFUSED = 200  # files that are named with their reason: a flood of junk must not fill the disk or the page
 
 
@@ -124,6 +126,19 @@ class Roster:
         """Remember who was expected and is not in, and why; these are few, so each is named."""
         missing = {printable(name): printable(reason, MOST) for name, reason in clients.items()}
         return replace(self, refused={**self.refused, **missing})
+
+    def said_of_refused(self) -> str:
+        """The first few that were refused, in words."""
+        said = [f"{name}: {why}" for name, why in list(self.refused.items())[:SAID]]
+        more = len(self.refused) + self.unnamed - len(said)
+        return "; ".join([*said, *([f"and {more:,} more"] if more else [])]) or "no file came"
+
+    def without(self, client: str) -> Roster:
+        """The same without a client, and without what was said of it."""
+        said = re.compile(rf"(?<!\w){re.escape(client)}(?!\w)")
+        others = {name: arrival for name, arrival in self.clients.items() if name != client}
+        refused = {file: why for file, why in self.refused.items() if not said.search(f"{file}\n{why}")}
+        return replace(self, clients=others, refused=refused)
 
     def go_on(self) -> Roster:
         """As a restarted server begins: while it is open every file is looked at, and counted, again."""

@@ -14,11 +14,15 @@ from fedol.data.own import load_test
 from fedol.data.samples import Samples, check_alike
 from fedol.federation.client import task_classes
 from fedol.federation.roster import Roster
+from fedol.files import read_json
 from fedol.knowledge.task import Task
 from fedol.model import ServerModel, load
 from fedol.models import describe, parameter_count
 from fedol.runs.evaluation import accuracy
 from fedol.runs.provenance import versions
+from fedol.secret.noise import guarantee
+
+WITHDRAWN = "withdrawn.json"  # of whom a run knows nothing more: hashes of a name and of a file
 
 
 def test_set(path: Path, task: Task, public: Samples) -> Labelled:
@@ -65,6 +69,17 @@ def federation_summary(
             "test": [_score(before, test), _score(server, test)],
         }
     return summary
+
+
+def supplement(out: Path, task: Task) -> dict[str, Any]:
+    """What is to be said of some runs only: how clients were summed in secret, and who has withdrawn, by hashes."""
+    found: dict[str, Any] = {}
+    if task.secret:
+        promise = guarantee(task)
+        found["secret"] = {"helpers": list(task.secret.helpers), "privacy": str(promise) if promise else ""}
+    if (withdrawn := out / WITHDRAWN).exists():
+        found["withdrawn"] = read_json(withdrawn)
+    return found
 
 
 def _refused(roster: Roster) -> list[dict[str, str]]:

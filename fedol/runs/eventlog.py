@@ -34,6 +34,7 @@ SEALED = ("n", "time", "kind", "digest", "before")  # the parts of a line that i
 LEVELS = {"refused": logging.WARNING, "failed": logging.ERROR, "incomplete": logging.DEBUG}  # of a kind; else INFO
 Listener = Callable[[dict[str, Any]], None]
 _logger = logging.getLogger("fedol.events")
+_logger.addHandler(logging.NullHandler())  # nobody is told who has not asked (``fedol.cli.logs``)
 
 
 class EventLog:

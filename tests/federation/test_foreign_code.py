@@ -34,6 +34,7 @@ pytestmark = pytest.mark.usefixtures("free_to_send")
 NETS = """from pathlib import Path
 
 from fedol.models import create
+
 Path(__file__).with_name("was-here").touch()
 
 

@@ -17,6 +17,7 @@ from fedol.cli.bench import bench
 from fedol.cli.doctor import doctor
 from fedol.cli.examine import attack, audit, inspect
 from fedol.cli.interrupts import left, patient
+from fedol.cli.logs import log
 from fedol.cli.prepare import deploy, keys, tasks
 from fedol.cli.release import release
 from fedol.cli.run import export, partition, predict, report, run
@@ -45,6 +46,7 @@ for group, commands in {
     "deploy": deploy,
     "bench": bench,
     "runs": runs,
+    "log": log,
 }.items():
     app.add_typer(commands, name=group)
 

@@ -10,8 +10,10 @@ import typer
 from rich.console import Console
 
 from fedol.cli.interrupts import resumable
+from fedol.cli.logs import JsonLogs, LogLevel, Notifier, Notify, telling
 from fedol.cli.options import Config, Force, Json, Logs, PublicSamples, Quiet, TaskDir, Test, TrustCode, with_settings
 from fedol.errors import InputError
+from fedol.progress import NOBODY, Observer
 from fedol.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -20,7 +22,12 @@ if TYPE_CHECKING:
 
 
 def finish(
-    coordinator: Coordinator, test: Labelled | None, quiet: bool, as_json: bool, log: list[str] | None = None
+    coordinator: Coordinator,
+    test: Labelled | None,
+    quiet: bool,
+    as_json: bool,
+    log: list[str] | None = None,
+    observer: Observer = NOBODY,
 ) -> dict[str, Any]:
     """Train on what was collected, print the summary and return it."""
     if coordinator.sealed:
@@ -33,7 +40,7 @@ def finish(
     from fedol.runs.folder import REPORT, SHARED
 
     with LiveProgress(quiet=quiet or as_json) as progress, Logged(log or [], coordinator.out) as logs:
-        summary = coordinator.run(Several(progress, logs, Pages()), test)
+        summary = coordinator.run(Several(progress, logs, Pages(), observer), test)
     if as_json:
         print(json.dumps({"out": str(coordinator.out), **summary}, indent=1))
     if as_json or quiet:
@@ -82,6 +89,15 @@ def serve(
     public: PublicSamples = None,
     test: Test = None,
     log: Logs = None,
+    notify: Notify = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            help="Serve Prometheus metrics at HOST:PORT; a port alone is for this machine.", metavar="ADDRESS"
+        ),
+    ] = None,
+    log_level: LogLevel = None,
+    json_logs: JsonLogs = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -97,16 +113,23 @@ def serve(
     from fedol.federation.taskfolder import TaskFolder
     from fedol.federation.transports import Inbox
     from fedol.report.live import RosterView
+    from fedol.report.metrics import Metrics
     from fedol.text import seconds
 
+    telling(log_level, json_logs)
+    told = Notifier(notify) if notify else None
+    figures = Metrics.at(metrics) if metrics else None
     wait = seconds(deadline) if deadline else None
     folder = TaskFolder.open(task)
     frozen = configure_server(folder.task.id, config, settings, trust_code)
     coordinator = Coordinator(folder, frozen, out, public, force=force)
+    for listener in (told, figures and figures.event):
+        if listener:
+            coordinator.log.listen(listener)
     labelled = coordinator.test_set(test) if test else None
     with RosterView(Console(stderr=True), folder.task, quorum, quiet or as_json, deadline=wait) as view:
         coordinator.watch(Inbox(inbox), quorum, wait, view.show)
-    finish(coordinator, labelled, quiet, as_json, log)
+    finish(coordinator, labelled, quiet, as_json, log, figures or NOBODY)
 
 
 @with_settings(ServerSettings, names={"server_model": ("--server-model", "--model")})

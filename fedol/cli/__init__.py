@@ -20,6 +20,7 @@ from fedol.cli.interrupts import left, patient
 from fedol.cli.logs import log
 from fedol.cli.prepare import deploy, keys, tasks
 from fedol.cli.release import release
+from fedol.cli.reproduce import reproduce
 from fedol.cli.run import export, partition, predict, report, run
 from fedol.cli.runs import runs
 from fedol.cli.serve import distill, serve
@@ -35,7 +36,7 @@ app = typer.Typer(
     suggest_commands=not hasattr(click.exceptions, "NoSuchCommand"),  # where click does not say "did you mean" itself
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, report, partition, inspect, serve, distill, predict, export, attack, audit, doctor):
+for command in (run, report, partition, inspect, serve, distill, predict, export, attack, audit, reproduce, doctor):
     app.command()(command)
 client.app.command()(release)
 for group, commands in {

@@ -29,7 +29,7 @@ from fedol.distillation import Learnt, learn, serve
 from fedol.errors import FedolError, InputError
 from fedol.federation.events import Minutes
 from fedol.federation.roster import Arrival, Roster
-from fedol.federation.summary import federation_summary, supplement, test_set
+from fedol.federation.summary import about_task, federation_summary, supplement, test_set
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports import Transport
 from fedol.files import file_digest, private_folder, write_atomically, write_json
@@ -89,7 +89,7 @@ class Coordinator:
         self._start = start
         private_folder(out)  # its votes, verdicts and pages tell about single clients
         self.folder = RunFolder.open(out, config, every_epoch=True, force=force)
-        write_json(out / "task.json", {"id": self.task.id, "folder": str(folder.path.resolve())})
+        write_json(out / "task.json", about_task(folder))
         self._roster_file = out / "roster.json"
         self._opened: Opened | None = None
         self.forgotten = ""  # a client whose name must not be written down, not even as part of the command

@@ -14,6 +14,7 @@ from fedol.data.own import load_test
 from fedol.data.samples import Samples, check_alike
 from fedol.federation.client import task_classes
 from fedol.federation.roster import Roster
+from fedol.federation.taskfolder import TaskFolder
 from fedol.files import read_json
 from fedol.knowledge.task import Task
 from fedol.model import ServerModel, load
@@ -69,6 +70,13 @@ def federation_summary(
             "test": [_score(before, test), _score(server, test)],
         }
     return summary
+
+
+def about_task(folder: TaskFolder) -> dict[str, Any]:
+    """What a run keeps of its task: enough to know it again wherever it lies, and no client's name."""
+    task = folder.task
+    known = {"name": task.name, "public": task.fingerprint, "samples": task.samples, "classes": list(task.classes)}
+    return {"id": task.id, "folder": str(folder.path.resolve()), **known}
 
 
 def supplement(out: Path, task: Task) -> dict[str, Any]:

@@ -28,6 +28,7 @@ SERVER = {
     "app.toml": "app/pyproject.toml",
     "nginx.conf": "nginx.conf",
     "superlink.service": "fedol-superlink.service",
+    "serve.service": "fedol-serve.service",
 }
 CLIENT = {
     "supernode.sh": "supernode.sh",

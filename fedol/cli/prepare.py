@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from fedol.cli.options import Json
+from fedol.cli.options import Json, with_settings
 from fedol.errors import InputError
-from fedol.settings import UNLABELLED
+from fedol.settings import UNLABELLED, Columns
 
 if TYPE_CHECKING:
     from fedol.knowledge import Task
@@ -41,10 +41,17 @@ def _group() -> None:
 
 
 @tasks.command("new")
+@with_settings(Columns, but=("test",))
 def new_task(
+    settings: dict[str, Any],
     folder: Annotated[Path, typer.Argument(help="Where to write the task.")],
     public: Annotated[Path, typer.Option(help=f"The public samples: {UNLABELLED}.")],
-    classes: Annotated[str, typer.Option(help="Class names in their order: a,b,c or a file with one per line.")],
+    classes: Annotated[
+        str | None, typer.Option(help="Class names in their order: a,b,c or a file with one per line.")
+    ] = None,
+    findings: Annotated[
+        str | None, typer.Option(help="Instead of classes, what a sample may have several of: names likewise.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Sets this federation apart; the folder's name by default.")] = None,
     only_fingerprint: Annotated[
         bool, typer.Option("--only-fingerprint", help="Leave the samples out: everyone has them already.")
@@ -93,7 +100,9 @@ def new_task(
     Examples: fedol task new task --public images/ --classes cat,dog --client alice --client bob=PUBLIC_KEY
               fedol task new task --public images/ --classes cat,dog --helpers A.pub,B.pub --client a=KEY --client b=KEY
     """
-    from fedol.data.own import load_samples
+    from fedol.data import Reading
+    from fedol.data.findings import ANSWERS
+    from fedol.data.stored import load_samples
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.signing import check_public_key
     from fedol.knowledge.task import Task
@@ -101,14 +110,18 @@ def new_task(
     from fedol.text import say
 
     with LiveProgress(quiet=as_json):
-        shared, _ = load_samples(public)
+        shared, _ = load_samples(public, reading=Reading.of(Columns(**settings)))
     clients: dict[str, str | None] = {}
     for entry in client or []:
         who, keyed, key = entry.partition("=")
         if who in clients:
             raise InputError(f"The client '{who}' is given twice; give each one once, with its key.")
         clients[who] = check_public_key(key) if keyed else None
-    base = Task.of(shared, class_names(classes), folder.resolve().name if name is None else name)
+    if (classes is None) == (findings is None):
+        raise InputError("Give --classes a,b,c (a sample has one) or --findings a,b,c (it may have several).")
+    told = folder.resolve().name if name is None else name
+    names = class_names(findings or classes or "")
+    base = Task.of(shared, ANSWERS, told, names) if findings else Task.of(shared, names, told)
     accepted = tuple(codec.strip() for codec in codecs.split(",") if codec.strip())
     # Not from a seed: a federation that is repeated must not take what was signed for the last one.
     task = replace(base, codecs=accepted, max_bytes=max_bytes, clients=clients, nonce=secrets.token_hex(8))
@@ -120,7 +133,8 @@ def new_task(
     if as_json:
         print(json.dumps({"folder": str(folder), "id": task.id, "name": task.name, "samples": task.samples}))
         return
-    say(f"Task {task.name} ({task.id}): {task.samples:,} public samples, {len(task.classes)} classes.")
+    kind = "findings" if findings else "classes"
+    say(f"Task {task.name} ({task.id}): {task.samples:,} public samples, {len(names)} {kind}.")
     if task.secret:
         say(f"Answers are summed in secret by {' and '.join(task.secret.helpers)}, of {task.secret.least} and more.")
     say(f"Give everyone a copy of {folder}{'; the public samples travel otherwise' if only_fingerprint else ''}.")

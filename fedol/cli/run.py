@@ -161,13 +161,14 @@ def partition(
     wanted = configure(preset, config, settings, trust_code=True)  # which builds no model
     with LiveProgress(quiet=as_json):
         dealt = Scenario(wanted).describe()
-    classes, counts = dealt["classes"], np.array(dealt["samples_per_client_and_class"])
+    kind = "findings" if "findings" in dealt else "classes"
+    names, counts = dealt[kind], np.array(dealt["samples_per_client_and_class"])
     if plot:
-        partition_heat_map(counts, classes, f"{dealt['dataset']}, {wanted.partition}", plot)
+        partition_heat_map(counts, names, f"{dealt['dataset']}, {wanted.partition}", plot)
     if as_json:
-        print(json.dumps({key: dealt[key] for key in ("classes", "samples_per_client_and_class")}))
+        print(json.dumps({key: dealt[key] for key in (kind, "samples_per_client_and_class")}))
     else:
-        Console().print(partition_table(counts, classes))
+        Console().print(partition_table(counts, names, kind))
 
 
 def report(
@@ -208,18 +209,26 @@ BATCH = 512  # samples between two moves of the progress bar
 def predict(
     run: RunDir,
     samples: Annotated[Path, typer.Argument(help=f"An image, {UNLABELLED}.")],
+    out: Annotated[Path | None, typer.Option(help="Write a CSV file of these instead of printing them.")] = None,
     trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:
     """Print the class of each sample and the model's confidence, one line per sample, separated by tabs.
 
-    A model of the method union also says which samples are like no client's data, where every client sent masses.
+    Rows of a table go by their number, the first being 1. A model of the method union also says which samples are like
+    no client's data, where every client sent masses.
 
-    Example: fedol predict runs/federation images/
+    Examples: fedol predict runs/federation images/
+              fedol predict runs/hospitals new.csv --out classes.csv
     """
+    import csv
+    import io
+
     import numpy as np
 
-    from fedol.data.own import load_samples
+    from fedol.data import Reading
+    from fedol.data.stored import load_samples
+    from fedol.files import write_atomically
     from fedol.model import load
     from fedol.progress import watched
     from fedol.report.live import LiveProgress
@@ -227,22 +236,39 @@ def predict(
 
     model = load(run, trust_code=trust_code)
     with LiveProgress(quiet=as_json):
-        found, names = load_samples(samples)
+        found, names = load_samples(samples, reading=Reading().under(model.architecture.prepare))
         parts = [found.take(slice(start, start + BATCH)) for start in range(0, len(found), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
-    rows = [
-        {"image": name, "class": model.classes[row.argmax()], "probability": float(row.max())}
-        for name, row in zip(names, probs, strict=True)
-    ]
+    what = "image" if found.kind == "images" else "row"
+    told = [
+        dict(zip(model.findings, map(float, row), strict=True)) for row in probs
+    ]  # of each finding, if there are any
+    if not model.findings:
+        told = [{"class": model.classes[row.argmax()], "probability": float(row.max())} for row in probs]
     if (known := model.known(probs)) is not None:
-        rows = [{**row, "known": bool(here)} for row, here in zip(rows, known, strict=True)]
+        told = [{**row, "known": bool(here)} for row, here in zip(told, known, strict=True)]
+    rows = [{what: name, **row} for name, row in zip(names, told, strict=True)]
+    if out is not None:
+        table = io.StringIO()
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow([shown(name, "cell") for name in rows[0]])
+        writer.writerows(
+            [shown(cell, "cell") if isinstance(cell, str) else cell for cell in row.values()] for row in rows
+        )
+        write_atomically(out, table.getvalue().encode())
     if as_json:
         print(json.dumps(rows, indent=1))
+    if as_json or out is not None:
         return
+    if model.findings:
+        print("\t".join([what, *(shown(name, "cell") for name in model.findings)]))
     for line in rows:
-        image, name = (shown(line[key], "cell") for key in ("image", "class"))
-        note = "" if line.get("known", True) else "\tlike no client's data"
-        print(f"{image}\t{name}\t{line['probability']:.4f}{note}")
+        first, *cells = (
+            f"{cell:.4f}" if isinstance(cell, float) else shown(str(cell), "cell") for cell in line.values()
+        )
+        if known is not None:
+            cells = [*cells[:-1], *([] if line["known"] else ["like no client's data"])]
+        print("\t".join([first, *cells]))
 
 
 def export(

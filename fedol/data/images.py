@@ -58,10 +58,11 @@ class Normalisation(Preprocessing):
     def accept(self, values: Samples | Array, shape: Shape) -> Samples:
         """Images of this shape."""
         if not isinstance(values, Samples):
-            values = Images(to_tensor(values, "images"))
-            if values.values.dtype != torch.uint8:  # they would be divided by 255 again
-                what = str(values.values.dtype).removeprefix("torch.")
+            tensor = to_tensor(values, "images")
+            if tensor.dtype != torch.uint8:  # they would be divided by 255 again
+                what = str(tensor.dtype).removeprefix("torch.")
                 raise InputError(f"The model takes images as uint8, 0 to 255, but these are {what}; convert them.")
+            values = Images(tensor)
         return super().accept(values, shape)
 
 
@@ -167,8 +168,8 @@ class ImageBatches(Batches):
         self.pixels = images.values.to(device).permute(0, 2, 3, 1).contiguous()
         self._mean = torch.tensor(normalise.mean, device=device)
         self._std = torch.tensor(normalise.std, device=device)
-        self._ready = device.type == "cpu" and 4 * self.pixels.numel() <= SMALL
-        if self._ready:
+        self._normalised = device.type == "cpu" and 4 * self.pixels.numel() <= SMALL
+        if self._normalised:
             self.pixels = self._normalise(self.pixels)
 
     def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
@@ -184,7 +185,7 @@ class ImageBatches(Batches):
             if patch is not None and mix:
                 source = torch.where(self._within(patch), patch[:, 0, None, None], source)
             pixels = self.pixels[source, *self._places(view)]
-        images = pixels if self._ready else self._normalise(pixels)
+        images = pixels if self._normalised else self._normalise(pixels)
         if patch is not None and not mix:
             images = images.masked_fill(self._within(patch)[..., None], 0)
         return images.permute(0, 3, 1, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from fedol.data.samples import Samples
 
 BLOCK = 4096  # samples that are summed up at a time
+HASHES = 512  # values of a text's vector
 SIDE = 8  # pixels of an image at a coarse look
 
 
@@ -60,6 +62,17 @@ class Pictures(Likeness):
                 shifted = other[..., y : y + height - 2 * down, x : x + width - 2 * right]
                 best = torch.minimum(best, 2 - 2 * (middle * _unit(shifted)).sum(1))
         return best.clamp_min(0)
+
+
+class Words(Likeness):
+    """Texts by the letters that follow one another, whatever the case, the spaces and a few words in between."""
+
+    def vectors(self, samples: Samples, public: bool) -> Tensor:
+        """Counts of runs of three and four letters, hashed to a few hundred, of length 1."""
+        from sklearn.feature_extraction.text import HashingVectorizer
+
+        runs = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 4), n_features=HASHES, dtype=np.float32)
+        return torch.from_numpy(runs.transform(samples.rows()).toarray())
 
 
 def _unit(pixels: Tensor) -> Tensor:

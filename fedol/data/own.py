@@ -1,12 +1,11 @@
-"""Data of your own: labelled or not, as folders of images or as arrays in an ``.npz`` or ``.npy`` file.
+"""Images of your own: labelled or not, as folders or as arrays in an ``.npz`` or ``.npy`` file.
 
-Labelled data become a dataset; what has no labels (a task's public samples) stays samples, so far images. Those may be
-a stranger's, so what a file claims is compared before anything is unpacked.
+Labelled ones become a dataset. What has no labels may be a stranger's (a task's public samples), so what a file claims
+is compared before anything is unpacked.
 """
 
 from __future__ import annotations
 
-import io
 import math
 import zipfile
 import zlib
@@ -18,11 +17,8 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedol.data.dataset import Dataset, holdout, pixels
-from fedol.data.images import Images
-from fedol.data.samples import Samples, samples
+from fedol.data.dataset import Dataset, holdout
 from fedol.errors import InputError, cause
-from fedol.files import write_atomically
 from fedol.progress import watched
 from fedol.text import MOST, printable
 
@@ -125,6 +121,19 @@ def _pixels(image: Any, file: Path) -> Pixels:
 ARRAYS = ("train_x", "train_y", "test_x", "test_y")
 
 
+def load_npy(folder: Path) -> Dataset:
+    """The same four as ``.npy`` files in a folder: what the samples of floats are stays on the disk."""
+    found = []
+    for name in ARRAYS:
+        file = folder / f"{name}.npy"
+        try:
+            found.append(np.load(file, mmap_mode="r" if name.endswith("x") else None, allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{file} cannot be read as an array ({cause(error)}); save it with numpy.save.") from None
+    train_x, train_y, test_x, test_y = found
+    return Dataset.from_arrays(train_x, train_y, test_x, test_y, name=folder.resolve().name)
+
+
 def load_npz(path: Path | None) -> Dataset:
     """Read the four arrays, and ``classes`` and ``groups`` where they are there; pickled objects are refused."""
     if path is None:
@@ -156,32 +165,6 @@ def _arrays(path: Path, names: Sequence[str]) -> tuple[list[Any], list[str] | No
         raise InputError(f"{path} cannot be read as .npz arrays ({error}); save it with numpy.savez.") from error
 
 
-def from_pair(x: npt.ArrayLike, y: npt.ArrayLike, name: str = "data") -> Dataset:
-    """Images and their labels, numbers or names, of which a fixed fifth of each class is held out for the test.
-
-    Which fifth depends on their number and order alone (see ``holdout``), so the same arrays are the same dataset.
-    """
-    given, labels = np.asarray(x), np.asarray(y)
-    if given.ndim not in (3, 4):
-        raise InputError(
-            f"X must be images, uint8 [N, H, W] or [N, channels, H, W], but has the shape {list(given.shape)}; tables "
-            "are for fedol.OneShotClassifier."
-        )
-    images = pixels(given, "X")
-    if labels.shape != (len(images),) or labels.dtype.kind not in "biuUO":
-        raise InputError(
-            f"y must be {len(images)} labels, numbers or names, one per image, but is {labels.dtype} "
-            f"{list(labels.shape)}."
-        )
-    names, encoded = np.unique(labels.astype(str) if labels.dtype.kind == "O" else labels, return_inverse=True)
-    test = np.zeros(len(images), dtype=bool)
-    for c in range(len(names)):
-        (places,) = np.nonzero(encoded == c)
-        test[places] = holdout([f"{names[c]}/{place}" for place in range(len(places))])
-    words = [str(each) for each in names]
-    return Dataset.from_arrays(images[~test], encoded[~test], images[test], encoded[test], words, name)
-
-
 UNLABELLED = ("public", "images", "x", "test_x", "train_x")  # the first of these that an archive has counts
 # Bytes that a stranger's array may have in memory: so much in any case, and so many times its file's size. Deflate
 # packs a thousand to one at most; photographs hardly at all, drawings ten to one.
@@ -189,28 +172,8 @@ FEW_BYTES, PACKED = 1 << 28, 100
 LISTED = 80  # characters of the names that an archive holds
 
 
-def load_samples(path: Path, count: int | None = None) -> tuple[Samples, list[str]]:
-    """Samples, and a name for each. Of a stranger's we know how many there must be: ``count``."""
-    images, names = load_images(path, count)
-    return samples(images), names
-
-
-def stored(folder: Path) -> Path:
-    """Where a task's folder keeps the public samples, if it does."""
-    return folder / "public.npz"
-
-
-def store(given: Samples, folder: Path) -> None:
-    """Keep the public samples in a task's folder, so that ``load_samples`` reads what is ``stored``."""
-    if not isinstance(given, Images):
-        raise InputError(f"A task's folder holds images so far, not {given.kind}; leave them out of it.")
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, public=given.array())
-    write_atomically(stored(folder), buffer.getvalue())
-
-
-def load_images(path: Path, count: int | None = None) -> tuple[npt.NDArray[np.uint8], list[str]]:
-    """uint8 [N, channels, H, W], and a name for each: its path in the folder, or its position in the array.
+def load_images(path: Path, count: int | None = None) -> tuple[npt.NDArray[Any], list[str]]:
+    """Images, or the values of an array, and a name for each: its path in the folder, or its position in the array.
 
     A folder's files are taken in the order of their paths, subfolders included, hidden ones not. An ``.npz`` file holds
     one array, or several of which the first of ``UNLABELLED`` counts. Of a stranger's images we know their ``count``:
@@ -225,15 +188,15 @@ def load_images(path: Path, count: int | None = None) -> tuple[npt.NDArray[np.ui
         return np.ascontiguousarray(read_images(files)), [str(file.relative_to(path)) for file in files]
     if path.suffix.lower() in SUFFIXES and path.is_file():
         return np.ascontiguousarray(read_images([path])), [path.name]
-    images = pixels(_array(path, count), str(path))
-    return images, [str(position) for position in range(len(images))]
+    values = np.atleast_1d(np.asarray(_array(path, count)))
+    return values, [str(position) for position in range(len(values))]
 
 
 def _array(path: Path, count: int | None) -> npt.ArrayLike:
     try:
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):
-                return _read(file, path, count)
+                return read_array(file, path, count)
         with zipfile.ZipFile(path) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist()}
             names = [name for name in UNLABELLED if name in members] or list(members)
@@ -241,7 +204,7 @@ def _array(path: Path, count: int | None) -> npt.ArrayLike:
                 held = printable(", ".join(members), LISTED) or "nothing"
                 raise InputError(f"{path} holds {held}; name the images 'images'.")
             with archive.open(members[names[0]]) as member:
-                return _read(member, path, count)
+                return read_array(member, path, count)
     except InputError:
         raise
     except FileNotFoundError:
@@ -251,10 +214,13 @@ def _array(path: Path, count: int | None) -> npt.ArrayLike:
         raise InputError(f"{path} cannot be read as images ({why}); give a folder, .npz or .npy.") from None
 
 
-def _read(file: IO[bytes], path: Path, count: int | None) -> npt.ArrayLike:
-    """The array in an ``.npy`` file or a member of an archive: the very one whose header is looked at."""
+def read_array(file: IO[bytes], path: Path, count: int | None, stranger: bool = False) -> npt.ArrayLike:
+    """The array in an ``.npy`` file or a member of an archive: the very one whose header is looked at.
+
+    A ``stranger``'s may have any length, where no ``count`` is given, but not any size.
+    """
     file.seek(0)
-    if count is not None:
+    if stranger or count is not None:
         major, _ = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
@@ -264,13 +230,13 @@ def _read(file: IO[bytes], path: Path, count: int | None) -> npt.ArrayLike:
     return array
 
 
-def _check_claim(path: Path, count: int, claim: tuple[int, ...], packed: int) -> None:
-    """Refuse another number of images than there must be, or images far larger than their files are."""
-    if claim[0] != count:
-        raise InputError(f"{path} holds {claim[0]:,} images, but the task has {count:,}.")
+def _check_claim(path: Path, count: int | None, claim: tuple[int, ...], packed: int) -> None:
+    """Refuse another number of samples than there must be, or samples far larger than their files are."""
+    if count is not None and claim[0] != count:
+        raise InputError(f"{path} holds {claim[0]:,} samples, but the task has {count:,}.")
     size, limit = math.prod(claim), max(FEW_BYTES, PACKED * packed)
     if size > limit:
         raise InputError(
-            f"{path} claims {size:,} bytes of images, far more than its size makes likely ({limit:,}); "
+            f"{path} claims {size:,} bytes of samples, far more than its size makes likely ({limit:,}); "
             "ask whoever made the task for other files."
         )

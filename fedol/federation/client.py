@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from fedol.code import imported
-from fedol.data import Dataset, Labelled, fingerprint, load
-from fedol.data.samples import Samples, check_alike
+from fedol.data import Dataset, Labelled, Reading, fingerprint, load
+from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge.header import Ratios
 from fedol.knowledge.task import Task
@@ -28,13 +28,16 @@ from fedol.training.job import folds_of
 from fedol.training.snapshot import EpochFile
 
 
-def client_data(source: str, task: Task) -> tuple[Labelled, Labelled]:
+def client_data(source: str, task: Task, reading: Reading = Reading()) -> tuple[Labelled, Labelled]:
     """A client's training and test samples with the task's labels, by class name or, where there is none, by position.
 
-    A client need not hold all of the task's classes. The source is what ``load`` takes, or ``my.py:function``.
+    A client need not hold all of the task's classes. The source is what ``load`` takes, or ``my.py:function``;
+    ``reading`` says what its columns mean, if it has some.
     """
-    data = _made(source) if ":" in source and not Path(source).exists() else load(source)
+    data = _made(source) if ":" in source and not Path(source).exists() else load(source, reading=reading)
     index = task_classes(data, task)
+    if task.findings:
+        return data.train, data.test
     train, test = (Labelled(part.samples, index[part.y]) for part in (data.train, data.test))
     return train, test
 
@@ -54,7 +57,10 @@ def _made(source: str) -> Dataset:
 
 
 def task_classes(data: Dataset, task: Task) -> np.ndarray:
-    """The task's class of every class of the data."""
+    """The task's class of every class of the data; data of findings must have the task's."""
+    if data.findings != task.findings:
+        have, wants = (", ".join(each) or "none, but a class of each sample" for each in (data.findings, task.findings))
+        raise InputError(f"{data.name} has the findings {have}; the task wants {wants}.")
     if set(data.classes) <= set(task.classes):
         return np.array([task.classes.index(name) for name in data.classes])
     if data.unnamed and len(data.classes) <= len(task.classes):
@@ -77,6 +83,7 @@ def client_fit(
     folds: int = 0,
     public: Samples | None = None,
     own_classes: bool = False,
+    reading: Reading = Reading(),
 ) -> dict[str, Any]:
     """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test samples.
 
@@ -95,13 +102,17 @@ def client_fit(
         raise InputError(
             "--own-classes tells exactly which classes your data have, which no privacy budget covers; leave one out."
         )
-    train, test = client_data(data, task)
+    train, test = client_data(data, task, reading.under(public))
     if public is not None:
-        check_alike(train.samples, public, f"Your {train.samples.kind}")
+        train, test = (replace(part, samples=part.samples.like(public)) for part in (train, test))
     # A private model is scaled by constants: the data's own mean and spread would be released without noise.
     prepare = train.samples.unfitted() if budget else train.samples.fit(public)
     model = spec_for(model) if budget else model
-    architecture = replace(Architecture.on(train.samples, model, task.classes, width, prepare), folds=folds)
+    known = Architecture.on(train.samples, model, task.classes, width, prepare, task.findings)
+    architecture = replace(known, folds=folds)
+    if task.findings and (own_classes or budget):
+        what = "--own-classes" if own_classes else "--dp-epsilon"
+        raise InputError(f"The task asks for findings of a sample, for which there is no {what}; leave it out.")
     if own_classes:
         architecture = architecture.holding(train.y)
     where = resolve_device(device)
@@ -139,7 +150,7 @@ def client_fit(
     if guarantee:
         record["privacy"] = asdict(guarantee)
     trained = ServerModel(whole.model, architecture, [record], where)
-    score = accuracy(trained.predict_log_proba(test.samples), test.y)
+    score = accuracy(trained.predict_log_proba(test.samples), test.answers)
     trained.save(out)
     for file in kept:
         file.forget()

@@ -39,6 +39,12 @@ def knowledge_of(
     """Knowledge from a model's outputs [samples, classes]; ``chances``: they are those of a ``predict_proba``."""
     if said == "logits":
         return Knowledge.from_logits(values, task, client, classes)
+    if task is not None and task.findings:
+        if values.shape[1] == len(task.findings) and (values >= 0).all() and (values <= 1).all():
+            return Knowledge.from_findings(values, task, client)
+        if said or chances:
+            raise InputError(f"{client}'s findings must each lie between 0 and 1; or are they logits (--logits)?")
+        return Knowledge.from_logits(values, task, client)
     if said == "multilabel":
         return Knowledge.from_probabilities(_shares(values, client), task, client, classes)
     if _distributions(values):

@@ -65,10 +65,10 @@ def looked_at(
     shared = folder.samples(public)
     found = duplicates(members.samples, shared)
     made, attacks, mix = _note(file, sent), dict[str, Any](), dict[str, float]()
-    if knowledge is not None:
+    if knowledge is not None and not task.findings:  # attacks are on one class a sample
         attacks |= attack_file(knowledge, members, others, found, duplicates(others.samples, shared))
         mix = _mix(seen["mean_probability"], members, task)
-    if model is not None:
+    if model is not None and not task.findings:
         release = made["release"] if made else None
         codec = task.codec if sealed else seen["codec"]
         attacks |= _of_model(model, task, members, others, shared, codec, release, on_epoch)

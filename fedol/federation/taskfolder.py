@@ -9,8 +9,8 @@ from typing import Any
 import numpy.typing as npt
 
 from fedol.core.arrays import Array
-from fedol.data.own import load_samples, store, stored
 from fedol.data.samples import Samples, samples
+from fedol.data.stored import load_samples, store, stored
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_json, write_json
 from fedol.knowledge.task import Task
@@ -97,6 +97,7 @@ def read_task(values: Any, where: Path) -> Task:
             clients=dict(values["clients"]),
             nonce=str(values.get("nonce", "")),
             secret=Terms.from_json(values.get("secret")),
+            findings=tuple(values.get("findings", ())),
         )
         if task.id != values["id"]:
             raise InputError("its id does not fit its content")
@@ -114,4 +115,5 @@ def _plain(task: Task) -> dict[str, Any]:
         "clients": dict(task.clients),
         "nonce": task.nonce,
         **({"secret": task.secret.as_json()} if task.secret else {}),
+        **({"findings": list(task.findings)} if task.findings else {}),
     }

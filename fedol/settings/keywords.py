@@ -19,6 +19,16 @@ class RunKeywords(TypedDict, total=False):
 
     preset: str
     """quick, paper or best: what every other setting is unless it is given."""
+    label: str | None
+    """In a table: the column of the labels, where it is not called label, class, target or y."""
+    text: str | None
+    """In a table: the column of the texts to classify, or several a,b."""
+    categories: str | None
+    """In a table: columns a,b of categories that look like numbers; what holds words is one anyway."""
+    missing: str | None
+    """In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null."""
+    test: str | None
+    """In a table: the file of the test rows; a fifth is held out otherwise."""
     data_dir: str | None
     """Where the dataset's files are."""
     public: int
@@ -26,8 +36,8 @@ class RunKeywords(TypedDict, total=False):
     clients: int
     """How many clients there are. Default: 10."""
     partition: str | Partition
-    """Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data. Default:
-    dirichlet:0.3."""
+    """Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, column:NAME by what a table says there, or sites.
+    Default: dirichlet:0.3."""
     development: int
     """Private labelled samples that take the test set's place, to tune on. Default: 0."""
     server_model: ModelName
@@ -101,6 +111,16 @@ class GridKeywords(TypedDict, total=False):
 
     preset: str
     """quick, paper or best: what every other setting is unless it is given."""
+    label: str | Sequence[str | None] | None
+    """In a table: the column of the labels, where it is not called label, class, target or y."""
+    text: str | Sequence[str | None] | None
+    """In a table: the column of the texts to classify, or several a,b."""
+    categories: str | Sequence[str | None] | None
+    """In a table: columns a,b of categories that look like numbers; what holds words is one anyway."""
+    missing: str | Sequence[str | None] | None
+    """In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null."""
+    test: str | Sequence[str | None] | None
+    """In a table: the file of the test rows; a fifth is held out otherwise."""
     data_dir: str | Sequence[str | None] | None
     """Where the dataset's files are."""
     public: int | Sequence[int]

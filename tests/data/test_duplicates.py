@@ -16,6 +16,7 @@ from fedol.core.arrays import fingerprint
 from fedol.data import Images, Preprocessing, Samples
 from fedol.data.duplicates import duplicates
 from fedol.data.samples import Index, Shape
+from fedol.data.texts import Texts
 from fedol.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -151,3 +152,12 @@ def test_one_public_sample_and_the_same_everywhere() -> None:
     same = np.ones((50, 3))
     found = duplicates(Rows(same), Rows(same))
     assert len(found.exact) == 50 and found.near == []
+
+
+def test_texts_that_were_copied_into_the_public_set() -> None:
+    words = np.array("alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike".split())
+    written = [" ".join(RNG.choice(words, 30)) for _ in range(400)]
+    private = Texts(np.array(written[:250], dtype=object))
+    copies = [written[0], written[1].upper(), written[2].replace(" ", "  "), f"{written[3]} the end"]
+    found = duplicates(private, Texts(np.array([*written[250:], *copies], dtype=object)))
+    assert found.exact == [(0, 150)] and found.near == [(1, 151), (2, 152), (3, 153)]

@@ -22,7 +22,7 @@ from fedol.federation.summary import WITHDRAWN
 from fedol.federation.taskfolder import TaskFolder
 from fedol.files import intact, read_json, write_json
 from fedol.models.registry import check_settings
-from fedol.runs.eventlog import EventLog
+from fedol.runs.eventlog import EventLog, read
 from fedol.runs.folder import WRITTEN
 from fedol.runs.listing import LOGS
 
@@ -48,7 +48,8 @@ def without(run: Path, site: str, public: Path | None = None, trust_code: bool =
         raise InputError(f"{site} has withdrawn from {run} already; the model there has nothing of it.")
     _forget_files(run, site)
     log = EventLog(run)
-    if erased := log.erase(site):
+    erased = log.erase(site)
+    if erased or not log.path.exists() or not any(_is_about(line, entry["client_sha256"]) for line in read(run)):
         log.append("withdrawn", client_sha256=entry["client_sha256"], erased=erased)
     coordinator = Coordinator(folder, config, run, public)
     coordinator.forgotten = site
@@ -58,6 +59,10 @@ def without(run: Path, site: str, public: Path | None = None, trust_code: bool =
 def name_hash(task: str, site: str) -> str:
     """What stands for a site's name once it has withdrawn."""
     return hashlib.sha256(f"fedol withdrawn\n{task}\n{site}".encode()).hexdigest()
+
+
+def _is_about(line: dict[str, Any], client: str) -> bool:
+    return line["kind"] == "withdrawn" and line["facts"]["client_sha256"] == client
 
 
 def _of(run: Path, trust_code: bool) -> tuple[ServerConfig, TaskFolder]:

@@ -75,9 +75,9 @@ class EventLog:
         The numbers of the lines go into the next event, as ``erased``: an erased line that none accounts for shows.
         """
         with self._threads, self._processes:
-            lines, gone = read(self.path.parent), list[int]()
+            lines, gone = read(self.path.parent) if self.path.exists() else [], list[int]()
             said = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
-            for line in lines:
+            for line in lines:  # none in a run of an earlier version
                 if "facts" in line and said.search(json.dumps(line["facts"], ensure_ascii=False)):
                     del line["facts"], line["salt"]
                     gone.append(line["n"])

@@ -155,7 +155,7 @@ def test_one_public_sample_and_the_same_everywhere() -> None:
 
 
 def test_texts_that_were_copied_into_the_public_set() -> None:
-    words = np.array("alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike".split())
+    words = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "kilo", "lima", "mike"]
     written = [" ".join(RNG.choice(words, 30)) for _ in range(400)]
     private = Texts(np.array(written[:250], dtype=object))
     copies = [written[0], written[1].upper(), written[2].replace(" ", "  "), f"{written[3]} the end"]

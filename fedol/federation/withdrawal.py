@@ -62,7 +62,7 @@ def name_hash(task: str, site: str) -> str:
 
 
 def _is_about(line: dict[str, Any], client: str) -> bool:
-    return line["kind"] == "withdrawn" and line["facts"]["client_sha256"] == client
+    return bool(line["kind"] == "withdrawn" and line["facts"]["client_sha256"] == client)
 
 
 def _of(run: Path, trust_code: bool) -> tuple[ServerConfig, TaskFolder]:

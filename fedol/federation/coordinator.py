@@ -44,11 +44,11 @@ from fedol.robust import left_out
 from fedol.runs.evaluation import account_for_labels, account_for_tests, diagnosed
 from fedol.runs.eventlog import EventLog
 from fedol.runs.folder import CARD, REPORT, SHARED, RunFolder, read_summary
-from fedol.runs.provenance import provenance
+from fedol.runs.provenance import command, provenance
 from fedol.runs.votes import Hearing
 from fedol.secret.opening import Opened, opened, read
 from fedol.secret.sealed import CODEC
-from fedol.text import Deadline, steady
+from fedol.text import Deadline, naming, steady
 from fedol.training import drive, resolve_device
 
 POLL = 0.5  # seconds between two looks at the inbox
@@ -98,8 +98,7 @@ class Coordinator:
         self.forgotten = ""  # a client whose name must not be written down, not even as part of the command
         self.roster = Roster.read(self._roster_file, time.time()).go_on()
         self.log = EventLog(out)
-        self._minutes = Minutes(self.log, self.task, self.roster)
-        self._minutes.started(config.hash)
+        self._minutes = Minutes(self.log, self.task, self.roster, config.hash)
         self._write_roster()
 
     @property
@@ -239,11 +238,11 @@ class Coordinator:
                 summary["history"] = diagnosed(self.folder, server.history, self.device, test)
             summary["screening"] = learnt.screening
             summary |= supplement(self.out, self.task)
-            took = round(time.perf_counter() - started, 2)  # of this start: a resumed run had some before
-            summary["seconds"] = before["seconds"] if before else took
+            # Of this start: a resumed run had some before.
+            summary["seconds"] = before["seconds"] if before else round(time.perf_counter() - started, 2)
             summary["provenance"] = provenance(self.config.seed, self.device)
             if self.forgotten:
-                summary["provenance"]["command"] = summary["provenance"]["command"].replace(self.forgotten, "CLIENT")
+                summary["provenance"] |= {"command": naming(self.forgotten).sub("CLIENT", command())}
             write_json(done, summary)
             self.log.append("trained", clients=len(self.roster.clients), model=file_digest(self.out / MODEL))
             for name in PAGES:

@@ -11,14 +11,11 @@ from fedol.runs.eventlog import EventLog
 
 
 class Minutes:
-    """Writes down what has changed since it last looked."""
+    """Writes down that a process begins, or goes on with, a run, and then what has changed since it last looked."""
 
-    def __init__(self, log: EventLog, task: Task, roster: Roster) -> None:
+    def __init__(self, log: EventLog, task: Task, roster: Roster, configuration: str) -> None:
         self._log, self._task, self._roster = log, task, roster
         self._arriving: Mapping[str, str] = {}
-
-    def started(self, configuration: str) -> None:
-        """A process begins, or goes on with, this run."""
         self._log.append("started", task=self._task.id, configuration=configuration, by=_user())
 
     def roster(self, now: Roster) -> None:

@@ -7,7 +7,6 @@ never an error of the server.
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from fedol.knowledge import Knowledge
 from fedol.knowledge.container import Incomplete, read_bounded
 from fedol.knowledge.task import Task
 from fedol.secret.sealed import Sealed
-from fedol.text import MOST, is_text, printable
+from fedol.text import MOST, is_text, naming, printable
 
 SAID = 5  # refused files that an error names
 MOST_REFUSED = 200  # files that are named with their reason: a flood of junk must not fill the disk or the page
@@ -135,7 +134,7 @@ class Roster:
 
     def without(self, client: str) -> Roster:
         """The same without a client, and without what was said of it."""
-        said = re.compile(rf"(?<!\w){re.escape(client)}(?!\w)")
+        said = naming(client)
         others = {name: arrival for name, arrival in self.clients.items() if name != client}
         refused = {file: why for file, why in self.refused.items() if not said.search(f"{file}\n{why}")}
         return replace(self, clients=others, refused=refused)

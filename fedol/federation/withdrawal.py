@@ -23,15 +23,32 @@ from fedol.federation.taskfolder import TaskFolder
 from fedol.files import intact, read_json, write_json
 from fedol.models.registry import check_settings
 from fedol.runs.eventlog import EventLog, read
-from fedol.runs.folder import WRITTEN
+from fedol.runs.folder import LOCK, WRITTEN
 from fedol.runs.listing import LOGS
+from fedol.runs.locks import Taken, hold
 
 
 def without(run: Path, site: str, public: Path | None = None, trust_code: bool = False) -> Coordinator:
     """The run without a site, to be trained again with the settings that it has."""
     config, folder = _of(run, trust_code)
+    try:
+        lock = hold(run / LOCK)
+    except Taken:
+        raise FedolError(f"Another process works in {run}; wait until it ends.") from None
+    try:
+        _forget(run, site, config, folder.task.id)
+    finally:
+        if lock:
+            lock.release()
+    coordinator = Coordinator(folder, config, run, public)
+    coordinator.forgotten = site
+    return coordinator
+
+
+def _forget(run: Path, site: str, config: ServerConfig, task: str) -> None:
+    """Remove what was learnt from a site, and all that is known of it but two hashes."""
     place = run / "roster.json"
-    roster, entry = Roster.read(place, 0.0), {"client_sha256": name_hash(folder.task.id, site)}
+    roster, entry = Roster.read(place, 0.0), {"client_sha256": name_hash(task, site)}
     before: list[dict[str, Any]] = read_json(run / WITHDRAWN) if (run / WITHDRAWN).exists() else []
     known = any(old["client_sha256"] == entry["client_sha256"] for old in before)
     if site not in roster.clients and not known:
@@ -51,9 +68,6 @@ def without(run: Path, site: str, public: Path | None = None, trust_code: bool =
     erased = log.erase(site)
     if erased or not log.path.exists() or not any(_is_about(line, entry["client_sha256"]) for line in read(run)):
         log.append("withdrawn", client_sha256=entry["client_sha256"], erased=erased)
-    coordinator = Coordinator(folder, config, run, public)
-    coordinator.forgotten = site
-    return coordinator
 
 
 def name_hash(task: str, site: str) -> str:
@@ -96,7 +110,7 @@ def _forget_training(run: Path, config: ServerConfig) -> None:
 
 
 def _forget_files(run: Path, site: str) -> None:
-    """Remove what is called as the site is: its file, a copy in an inbox, a receipt."""
+    """Remove what is called as the site is: its file, a copy in an inbox, a receipt; never a file of the run itself."""
     for file in run.rglob("*"):
-        if file.is_file() and (file.name == site or file.name.startswith(f"{site}.")):
+        if file.parent != run and file.is_file() and (file.name == site or file.name.startswith(f"{site}.")):
             file.unlink()

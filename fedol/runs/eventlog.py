@@ -13,7 +13,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import secrets
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from filelock import FileLock
 
 from fedol.errors import FedolError
 from fedol.files import private_folder, read_json, write_atomically, write_json
-from fedol.text import MOST, printable
+from fedol.text import MOST, naming, printable
 
 EVENTS, HEAD, LOCK = "events.jsonl", "events.head", "events.lock"
 BEGIN = "0" * 64  # what the first line follows
@@ -76,7 +75,7 @@ class EventLog:
         """
         with self._threads, self._processes:
             lines, gone = read(self.path.parent) if self.path.exists() else [], list[int]()
-            said = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+            said = naming(word)
             for line in lines:  # none in a run of an earlier version
                 if "facts" in line and said.search(json.dumps(line["facts"], ensure_ascii=False)):
                     del line["facts"], line["salt"]

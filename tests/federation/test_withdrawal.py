@@ -6,15 +6,18 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import Command
 from small_federation import SMALL, Federation
 
+from fedol import Knowledge
 from fedol.errors import InputError
 from fedol.federation import withdrawal
 from fedol.federation.withdrawal import name_hash
 from fedol.files import file_digest
 from fedol.runs.eventlog import read, verify
+from fedol.runs.locks import hold
 
 SAME = ("model.safetensors", "server/01.safetensors", "server/02.votes.safetensors", "screening.json")
 
@@ -104,3 +107,22 @@ def test_a_run_that_goes_on_from_a_model_that_learnt_from_it(
     (run / "config.json").write_text(json.dumps(frozen))
     said = command("distill", "--resume", run, "--without", "bob")
     assert said.code == 2 and "goes on from another run's model" in said.err
+
+
+def test_nobody_withdraws_from_a_run_that_is_at_work(run: Path, command: Command) -> None:
+    lock = hold(run / "run.lock")
+    assert lock is not None
+    said = command("distill", "--resume", run, "--without", "bob")
+    lock.release()
+    assert said.code == 2 and "Another process works in" in said.err and (run / "clients" / "bob.fedol").exists()
+
+
+def test_a_client_that_is_called_as_a_file_of_the_run(federation: Federation, tmp_path: Path, command: Command) -> None:
+    files = [tmp_path / f"{name}.fedol" for name in ("config", "roster", "x")]
+    for number, file in enumerate(files):
+        noise = np.random.default_rng(number).dirichlet(np.ones(10), 80)
+        Knowledge.from_probabilities(noise, federation.task, file.stem).save(file)
+    assert command("distill", federation.task_dir, *files, *SMALL, "--out", tmp_path / "run").code == 0
+    assert command("distill", "--resume", tmp_path / "run", "--without", "config").code == 0
+    assert list(json.loads((tmp_path / "run" / "roster.json").read_text())["clients"]) == ["roster", "x"]
+    verify(tmp_path / "run")

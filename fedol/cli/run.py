@@ -240,10 +240,9 @@ def predict(
         parts = [found.take(slice(start, start + BATCH)) for start in range(0, len(found), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
     what = "image" if found.kind == "images" else "row"
-    told = [
-        dict(zip(model.findings, map(float, row), strict=True)) for row in probs
-    ]  # of each finding, if there are any
-    if not model.findings:
+    if model.findings:
+        told: list[dict[str, Any]] = [dict(zip(model.findings, map(float, row), strict=True)) for row in probs]
+    else:
         told = [{"class": model.classes[row.argmax()], "probability": float(row.max())} for row in probs]
     if (known := model.known(probs)) is not None:
         told = [{**row, "known": bool(here)} for row, here in zip(told, known, strict=True)]

@@ -18,7 +18,7 @@ from fedol.federation.taskfolder import TaskFolder
 from fedol.files import read_json
 from fedol.knowledge.task import Task
 from fedol.model import ServerModel, load
-from fedol.models import describe, parameter_count
+from fedol.models import describe, size_of
 from fedol.runs.evaluation import scored
 from fedol.runs.provenance import versions
 from fedol.secret.noise import guarantee
@@ -57,7 +57,7 @@ def federation_summary(
         "clients": [{"client": name, **asdict(arrival)} for name, arrival in roster.clients.items()],
         "refused": _refused(roster),
         "closed": roster.closed,
-        "server": {"model": describe(config.server_model), "parameters": parameter_count(server.module)},
+        "server": {"model": describe(config.server_model), **size_of(server.module)},
         "history": server.history,
         "public_class_mix": _mix(log_probs, task),
         "test": _score(server, test),

@@ -176,8 +176,9 @@ def distill(
     """
     resumable(force)
     from fedol.config import configure_server, trusted
-    from fedol.federation.coordinator import Coordinator, check_there
+    from fedol.federation.coordinator import Coordinator
     from fedol.federation.resume import continued
+    from fedol.federation.roster import check_there
     from fedol.federation.taskfolder import TaskFolder
 
     paths = paths or []

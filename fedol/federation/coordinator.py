@@ -28,7 +28,7 @@ from fedol.data import Labelled
 from fedol.distillation import Learnt, learn, serve
 from fedol.errors import FedolError, InputError
 from fedol.federation.events import Minutes
-from fedol.federation.roster import Arrival, Roster
+from fedol.federation.roster import Arrival, Roster, check_there
 from fedol.federation.summary import about_task, federation_summary, supplement, test_set
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports import Transport
@@ -58,12 +58,6 @@ PAGES = (REPORT, SHARED, CARD)  # which say whether the model was scored
 MODEL = "model.safetensors"
 SUMS = "sums"  # why a roster is closed that was read from two sums
 OnRoster = Callable[[Roster, dict[str, str]], None]
-
-
-def check_there(files: list[Path]) -> None:
-    """Refuse a name that no file has: a slip, not a bad file of somebody else's."""
-    if missing := [path for path in files if not path.exists()]:
-        raise InputError(f"There is no file {missing[0]}; nothing was begun.")
 
 
 class Coordinator:

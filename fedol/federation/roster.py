@@ -150,3 +150,9 @@ class Roster:
 
 def _without(refused: dict[str, str], file: str) -> dict[str, str]:
     return {name: reason for name, reason in refused.items() if name != printable(file)}
+
+
+def check_there(files: list[Path]) -> None:
+    """Refuse a name that no file has: a slip, not a bad file of somebody else's."""
+    if missing := [path for path in files if not path.exists()]:
+        raise InputError(f"There is no file {missing[0]}; nothing was begun.")

@@ -134,6 +134,20 @@ def test_what_was_changed_after_the_approval_does_not_leave(change: str, site: S
         leaves(policy)
 
 
+def test_client_send_lets_leave_what_the_policy_does(site: Site, command: Command) -> None:
+    policy, inbox = site.policy(approval=True), site.folder / "inbox"
+    inbox.mkdir(exist_ok=True)
+    assert command(*PREDICT).code == 0
+    sending = ("client", "send", "alice.fedol", inbox, "--policy", policy)
+    for step in ((), RELEASE):  # without a record, and before anybody has approved
+        assert not step or command(*step).code == 0
+        said = command(*sending)
+        assert said.code == 2 and said.err.startswith("Error: ") and not list(inbox.iterdir())
+    assert command(*APPROVE).code == 0
+    assert command(*sending).code == 0
+    assert [file.read_bytes() for file in inbox.iterdir()] == [Path("alice.fedol").read_bytes()]
+
+
 @pytest.mark.parametrize(
     ("rules", "words"),
     [

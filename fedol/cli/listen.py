@@ -113,9 +113,10 @@ def listening(
         assert inbox is not None
         yield Collection(Inbox(inbox))
         return
+    from fedol.federation.events import Door
     from fedol.federation.tokens import Tokens
     from fedol.federation.transports.https import KEPT, HttpsInbox
-    from fedol.federation.transports.https_app import Intake
+    from fedol.federation.transports.https_app import Intake, address_of
     from fedol.federation.transports.https_desk import Desk
     from fedol.files import private_folder, write_atomically
     from fedol.report.status import Status
@@ -134,12 +135,16 @@ def listening(
     desk = Desk(folder.task, place, coordinator.out / KEPT)
     status = Status(folder.task, quorum, deadline, desk.arriving)
 
-    def note(where: str, client: str, sentence: str) -> None:
-        if status.turned_away(where, client, sentence):
-            console.print(plain(f"turned away: {client} from {where}: {sentence}"), soft_wrap=True)
+    def tell(where: str, client: str, why: str, news: bool) -> None:
+        status.turned_away(where, client, why)
+        if news:
+            console.print(plain(f"turned away: {client} from {where}: {why}"), soft_wrap=True)
 
-    intake = Intake(desk, tokens, note)
-    pages = StatusPages(status, desk, intake.wait, secure=address.cert is not None)
+    door = Door(coordinator.log, tell)
+    intake = Intake(desk, tokens, door)
+    pages = StatusPages(
+        status, desk, intake.wait, lambda r, why: door.login(address_of(r), why), address.cert is not None
+    )
     https = HttpsInbox(desk, address, intake, pages.routes, status.close_now)
 
     def show(roster: Roster, arriving: dict[str, str]) -> None:
@@ -148,6 +153,7 @@ def listening(
 
     show(coordinator.roster, {})
     with https:
+        door.open(url=https.server.url, server=desk.public_key)
         link = f"{https.server.url}/login?code={pages.login.code}"
         write_atomically(coordinator.out / KEPT / LOGIN, f"{link}\n".encode(), private=True)
         console.print(
@@ -158,6 +164,7 @@ def listening(
             yield Collection(https, show, status)
         finally:
             pages.over = True
+            door.shut()
             (coordinator.out / KEPT / LOGIN).unlink(missing_ok=True)
 
 

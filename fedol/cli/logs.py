@@ -88,7 +88,7 @@ def show(run: RunWithLog, as_json: Json = False) -> None:
                              | {"facts": line.get("facts")}))  # fmt: skip
         else:
             facts = "erased" if "facts" not in line else words(line["facts"])
-            say(f"{line['n']:>5}  {line['time']}  {line['kind']:<10}  {facts}")
+            say(f"{line['n']:>5}  {line['time']}  {line['kind']:<11}  {facts}")
 
 
 def words(facts: dict[str, Any]) -> str:

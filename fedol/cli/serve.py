@@ -138,10 +138,8 @@ def serve(
     wait = seconds(deadline) if deadline else None
     folder = TaskFolder.open(task)
     frozen = configure_server(folder.task.id, config, settings, trust_code)
-    coordinator = Coordinator(folder, frozen, out, public, force=force)
-    for listener in (told, figures and figures.event):
-        if listener:
-            coordinator.log.listen(listener)
+    listeners = [listener for listener in (told, figures and figures.event) if listener]
+    coordinator = Coordinator(folder, frozen, out, public, force=force, listeners=listeners)
     labelled = coordinator.test_set(test) if test else None
     console = Console(stderr=True, quiet=quiet)
     with listening(address, folder, coordinator, inbox, quorum, wait, console) as collection:

@@ -20,7 +20,7 @@ Every step leaves its artefact in the run folder (see ``fedol.runs.folder``), he
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from fedol.models.fitted import check_teachable
 from fedol.progress import NOBODY, Observer
 from fedol.robust import left_out
 from fedol.runs.evaluation import account_for_labels, account_for_tests, diagnosed
-from fedol.runs.eventlog import EventLog
+from fedol.runs.eventlog import EventLog, Listener
 from fedol.runs.folder import CARD, REPORT, SHARED, RunFolder, read_summary
 from fedol.runs.provenance import command, provenance
 from fedol.runs.votes import Hearing
@@ -73,6 +73,7 @@ class Coordinator:
         public: Path | None = None,
         start: Path | None = None,
         force: bool = False,
+        listeners: Collection[Listener] = (),
     ) -> None:
         self.task, self.config = folder.task, config
         if any(folder.task.clients.values()):
@@ -85,9 +86,7 @@ class Coordinator:
             self.public, config.server_model, known.classes, config.width, findings=known.findings
         )
         self.settings = config.distillation
-        check_teachable(
-            self.architecture.build()
-        )  # a model that cannot be built is an error now, not after the deadline
+        check_teachable(self.architecture.build())  # an error now, not after the deadline
         self._start = start
         private_folder(out)  # its votes, verdicts and pages tell about single clients
         self.folder = RunFolder.open(out, config, every_epoch=True, force=force)
@@ -97,7 +96,7 @@ class Coordinator:
         self._opened: Opened | None = None
         self.forgotten = ""  # a client whose name must not be written down, not even as part of the command
         self.roster = Roster.read(self._roster_file, time.time()).go_on()
-        self.log = EventLog(out)
+        self.log = EventLog(out, listeners)
         self._minutes = Minutes(self.log, self.task, self.roster, config.hash)
         self._write_roster()
 

@@ -1,13 +1,18 @@
-"""What a collection decides, as events of the run's log: who is in, who was refused and why, and when it closed."""
+"""What a collection decides, as events of the run's log: who came, who is in, who was refused and why, and the end."""
 
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from threading import Lock
 
 from fedol.federation.roster import Roster
 from fedol.knowledge.task import Task
 from fedol.runs.eventlog import EventLog
+
+MOST_TURNED_AWAY = 200  # that are each an event; more are counted: a flood must not fill the disk
+Turned = Callable[[str, str, str, bool], None]
+"""Told of each that is turned away: the address, the client it was said to be, the sentence, whether it is news."""
 
 
 class Minutes:
@@ -38,6 +43,47 @@ class Minutes:
         for file, why in now.items():
             if file not in before:
                 self._log.append("incomplete", file=file, why=why)
+
+
+class Door:
+    """Writes down what happens where clients come in over a network: told by a server's threads, in any order."""
+
+    def __init__(self, log: EventLog, tell: Turned) -> None:
+        self._log, self._tell, self._lock = log, tell, Lock()
+        self._turned: set[tuple[str, str, str]] = set()
+        self._turned_away = 0
+
+    def open(self, url: str, server: str) -> None:
+        """The server listens; its public key is that of the receipts."""
+        self._log.append("listening", url=url, server=server)
+
+    def received(self, client: str, address: str, known_by: str, sha256: str, size: int) -> str:
+        """A client's file is here, whole; the hash of that event, which its receipt carries."""
+        about = {"address": address, "known_by": known_by, "sha256": sha256, "bytes": size}
+        return str(self._log.append("received", client=client, **about)["hash"])
+
+    def turned_away(self, address: str, client: str, why: str) -> None:
+        """A request was refused, of whoever said to be this client; written down where that is news."""
+        told = (address, client, why)
+        with self._lock:
+            self._turned_away += 1
+            news = told not in self._turned and len(self._turned) < MOST_TURNED_AWAY
+            if news:
+                self._turned.add(told)
+        if news:
+            self._log.append("turned_away", address=address, client=client or None, why=why)
+        self._tell(address, client, why, news)
+
+    def login(self, address: str, why: str) -> None:
+        """Somebody tried to log in as the coordinator, in vain where there is a reason."""
+        if why:
+            self.turned_away(address, "", why)
+        else:
+            self._log.append("login", address=address)
+
+    def shut(self) -> None:
+        """The server listens no more."""
+        self._log.append("silent", turned_away=self._turned_away)
 
 
 def _user() -> str:

@@ -26,6 +26,7 @@ class Receipt:
     received: str  # when it was whole, in UTC
     state: State
     reason: str = ""  # why it is not one of the run's, where it is not
+    event: str = ""  # the hash of the event of the run's log that says so: for ``fedol log verify --head``
     server: str = ""  # the server's public key
     signature: str = ""
 

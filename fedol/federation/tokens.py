@@ -68,10 +68,10 @@ class Tokens:
             self._seen = seen
         return self._hashes
 
-    def fits(self, client: str, token: str) -> bool:
-        """Whether this is the client's token; it takes as long where it is not, or where there is no such client."""
+    def fits(self, client: str, token: str) -> str:
+        """The hash of the client's token where this is it, else nothing; which takes as long, whoever is known."""
         wanted = self.hashes().get(client, "")
-        return hmac.compare_digest(_hash(token[: LONGEST + 1]), wanted or "0" * 64) and bool(wanted)
+        return wanted if hmac.compare_digest(_hash(token[: LONGEST + 1]), wanted or "0" * 64) else ""
 
 
 def _hash(token: str) -> str:

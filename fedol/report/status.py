@@ -46,14 +46,11 @@ class Status(Observer):
             self._ends = Deadline(self._deadline, roster.opened)
         self._roster, self._arriving = roster, dict(arriving)
 
-    def turned_away(self, address: str, client: str, sentence: str) -> bool:
-        """A request was refused; whether that is news, and not the same again."""
-        told = (address, client, sentence)
+    def turned_away(self, address: str, client: str, sentence: str) -> None:
+        """A request was refused."""
         with self._lock:
-            news = told not in {entry[1:] for entry in self._turned}
-            self._turned.appendleft((datetime.now(UTC).strftime("%H:%M:%S"), *told))
+            self._turned.appendleft((datetime.now(UTC).strftime("%H:%M:%S"), address, client, sentence))
             self._turned_away += 1
-        return news
 
     def stage(self, name: str, epochs: int) -> None:
         """The training begins."""

@@ -33,10 +33,13 @@ REPORTS = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inl
 REPORTS += "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts"
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-store"}
 EVERY = 1.0  # seconds between two looks for changes
+SPENT = "This link was used, or is none."
 VIEWERS = 100  # live pages at once; more have to reload
 LASTS = 12 * 3600  # seconds that a login lasts
 FORM_LIMIT, FORM_TIME = 2048, 10  # bytes and seconds of a form of ours
 View = Callable[[], dict[str, Any]]
+Told = Callable[[Request, str], None]
+"""Told of each try to log in, and why it failed; nothing where it did not."""
 
 
 class Uploads(Protocol):
@@ -93,8 +96,10 @@ class Login:
 class StatusPages:
     """The requests that a browser makes."""
 
-    def __init__(self, status: Status, desk: Uploads, wait: Callable[[Request], int], secure: bool) -> None:
-        self._status, self._desk, self._wait = status, desk, wait
+    def __init__(
+        self, status: Status, desk: Uploads, wait: Callable[[Request], int], tried: Told, secure: bool
+    ) -> None:
+        self._status, self._desk, self._wait, self._tried = status, desk, wait, tried
         self.login = Login(secure)
         self.over = False  # set when the server ends: live pages do too
         self._viewers = 0
@@ -199,11 +204,12 @@ class StatusPages:
     async def _ask(self, request: Request) -> Response:
         """A button: whoever looks a link over before it is opened must not use it up."""
         code = request.query_params.get("code", "")
-        return _login(code) if code and not self.login.used else _login(why="This link was used, or is none.")
+        return _login(code) if code and not self.login.used else _login(why=SPENT)
 
     async def _enter(self, request: Request) -> Response:
         answer = self.login.begin((await _form(request)).get("code", ""))
-        return answer or _login(why="This link was used, or is none.", status=403)
+        self._tried(request, "" if answer else SPENT)
+        return answer or _login(why=SPENT, status=403)
 
     async def _closed(self, request: Request) -> Response:
         if not await self._proved(request):

@@ -30,7 +30,8 @@ from fedol.text import MOST, naming, printable
 EVENTS, HEAD, LOCK = "events.jsonl", "events.head", "events.lock"
 BEGIN = "0" * 64  # what the first line follows
 SEALED = ("n", "time", "kind", "digest", "before")  # the parts of a line that its hash covers
-LEVELS = {"refused": logging.WARNING, "failed": logging.ERROR, "incomplete": logging.DEBUG}  # of a kind; else INFO
+# Of a kind; else INFO.
+LEVELS = {"refused": logging.WARNING, "turned_away": logging.WARNING, "incomplete": logging.DEBUG}
 Listener = Callable[[dict[str, Any]], None]
 _logger = logging.getLogger("fedol.events")
 _logger.addHandler(logging.NullHandler())  # nobody is told who has not asked (``fedol.cli.logs``)
@@ -45,10 +46,6 @@ class EventLog:
         self._threads = RLock()
         private_folder(folder)
         self._processes = FileLock(folder / LOCK)
-
-    def listen(self, listener: Listener) -> None:
-        """Tell also this one of every event from now on."""
-        self._listeners.append(listener)
 
     def append(self, kind: str, **facts: Any) -> dict[str, Any]:
         """Write down an event and tell it: its number, time, kind, facts and hash, which a receipt may carry."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -55,6 +56,12 @@ def test_a_server_tells_notifies_and_writes_down(federation: Federation, tmp_pat
     shown = command("log", "show", tmp_path / "run").out
     assert "refused" in shown and "mallory.fedol" in shown
     assert len(command("log", "show", tmp_path / "run", "--json").out.splitlines()) == 6
+    for _ in range(400):  # notified beside the work, from the first event on
+        notified = (tmp_path / "told").read_text().splitlines()
+        if len(notified) == len(kinds):
+            break
+        time.sleep(0.05)
+    assert [json.loads(line)["kind"] for line in notified] == kinds
 
 
 def test_a_log_that_was_changed_is_refused_by_the_command(tmp_path: Path, command: Command) -> None:

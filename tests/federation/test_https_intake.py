@@ -25,6 +25,7 @@ from small_intake import Listening, until
 from fedol import Knowledge
 from fedol.errors import FedolError, InputError
 from fedol.federation.deploy import Authority, write_certificate
+from fedol.federation.events import MOST_TURNED_AWAY, Door
 from fedol.federation.receipts import DIGEST, Receipt
 from fedol.federation.sending import look
 from fedol.federation.taskfolder import TaskFolder
@@ -32,6 +33,7 @@ from fedol.federation.tokens import Tokens, new_token
 from fedol.federation.transports import https_client
 from fedol.federation.transports.https_client import Sender
 from fedol.federation.transports.https_server import Limits
+from fedol.runs.eventlog import EventLog, read, verify
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +80,34 @@ def test_a_file_comes_whole_is_looked_at_and_signed_for(open_: Listening, federa
     assert (open_.out / "clients" / "alice.fedol").read_bytes() == data
     assert open_.roster.clients["alice"].file == "alice.https.fedol"
     assert page.startswith(f"{open_.url}/client/") and not list((open_.out / "intake").glob("*.part"))
+
+
+def test_the_log_has_who_sent_what_by_which_token_and_who_was_turned_away(
+    open_: Listening, federation: Federation
+) -> None:
+    receipt, _ = open_.send(federation.file("alice"), "alice")
+    wrong = [asked(open_, "PUT", name, open_.token("alice"), b"x")[1]["error"] for name in ("bob", "bob")]
+    assert verify(open_.out, receipt.event).events == 3  # the receipt holds the log to what it said
+    listening, received, turned = read(open_.out)
+    assert listening["facts"] == {"url": open_.url, "server": open_.desk.public_key}
+    token = Tokens(open_.folder.path).hashes()["alice"]
+    about = {"client": "alice", "address": "127.0.0.1", "known_by": f"token {token[:16]}"}
+    assert received["facts"] == {**about, "sha256": receipt.sha256, "bytes": receipt.size}
+    assert turned["facts"] == {"address": "127.0.0.1", "client": "bob", "why": wrong[0]}  # the same again is no news
+    altered = replace(receipt, event="0" * 64)
+    with pytest.raises(InputError, match="its signature is not the server's"):
+        altered.check(federation.task.id, "alice", receipt.sha256)
+
+
+def test_a_flood_of_strangers_does_not_fill_the_log(tmp_path: Path) -> None:
+    told: list[bool] = []
+    door = Door(EventLog(tmp_path), lambda address, client, why, news: told.append(news))
+    for number in range(MOST_TURNED_AWAY + 20):
+        door.turned_away("127.0.0.1", f"client{number}", "The token is wrong.")
+    door.shut()
+    assert told == [True] * MOST_TURNED_AWAY + [False] * 20
+    lines = read(tmp_path)
+    assert len(lines) == MOST_TURNED_AWAY + 1 and lines[-1]["facts"] == {"turned_away": MOST_TURNED_AWAY + 20}
 
 
 @pytest.mark.parametrize("change", [{"state": "refused"}, {"size": 1}, {"client": "bob"}, {"server": "00" * 32}])

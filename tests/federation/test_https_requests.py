@@ -18,9 +18,11 @@ pytest.importorskip("cryptography", reason="receipts are signed, which needs the
 from small_federation import Federation
 from small_intake import Listening
 
+from fedol.federation.events import MOST_TURNED_AWAY
 from fedol.federation.receipts import DIGEST
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.https_server import Limits
+from fedol.runs.eventlog import read, verify
 
 REQUESTS = 800
 NAMES = [
@@ -99,3 +101,6 @@ def test_whatever_comes(federation: Federation, tmp_path: Path) -> None:
         assert {path.name.split(".")[0] for path in new} <= {"alice"}, new
         assert listening.desk.arriving == {} and listening.send(federation.file("bob"), "bob")[0].state == "accepted"
         assert all(isinstance(line, str) and line.isprintable() for said in listening.said for line in said)
+    verify(tmp_path / "run")
+    written = [line["facts"] for line in read(tmp_path / "run") if line["kind"] == "turned_away"]
+    assert 1 < len(written) == min(MOST_TURNED_AWAY, len(set(listening.said))) < len(listening.said)

@@ -24,6 +24,7 @@ from fedol import Knowledge
 from fedol.federation.taskfolder import TaskFolder
 from fedol.report import status_pages
 from fedol.report.status_pages import Login
+from fedol.runs.eventlog import read
 
 EVIL = "evil <img src=x onerror=window.owned=1>.fedol"
 NAMES = ("alice", "bob", "carol", "dave")
@@ -157,6 +158,8 @@ def test_the_link_logs_in_once(listening: Listening) -> None:
     assert status == 303 and {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
     assert asked(listening, "POST", "/login", {"code": code})[0] == 403
     assert "This link was used" in asked(listening, "GET", f"/login?code={code}")[2]
+    kinds = [line["kind"] for line in read(listening.out)]
+    assert kinds == ["listening", "turned_away", "login"]  # the second wrong try says the same as the first
     session = cookie.split(";")[0]
     proof = listening.pages.login.proof(session.partition("=")[2])
     assert proof in asked(listening, "GET", "/", Cookie=session)[2]

@@ -15,18 +15,20 @@ from typing import Any
 from commands import ENV, ROOT
 from small_federation import SMALL
 
+from fedol.federation.events import Door
 from fedol.federation.roster import Roster
 from fedol.federation.sending import look
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.tokens import Tokens, new_token, read_token
 from fedol.federation.transports.https import HttpsInbox
-from fedol.federation.transports.https_app import Intake
+from fedol.federation.transports.https_app import Intake, address_of
 from fedol.federation.transports.https_client import Sender, Server
 from fedol.federation.transports.https_desk import Desk
 from fedol.federation.transports.https_server import DEFAULT, Limits
 from fedol.federation.transports.https_tls import Address
 from fedol.report.status import Status
 from fedol.report.status_pages import StatusPages
+from fedol.runs.eventlog import EventLog
 
 
 class Listening:
@@ -48,13 +50,19 @@ class Listening:
         (self.out / "inbox").mkdir(parents=True, exist_ok=True)
         self.desk = Desk(self.folder.task, self.out / "inbox", self.out / "intake")
         self.status = Status(self.folder.task, self.quorum, None, self.desk.arriving)
-        intake = Intake(self.desk, Tokens(self.folder.path), self._note, self.limits)
-        self.pages = StatusPages(self.status, self.desk, intake.wait, secure=self.address.cert is not None)
+        self.log = EventLog(self.out)
+        self.door = Door(self.log, self._note)
+        intake = Intake(self.desk, Tokens(self.folder.path), self.door, self.limits)
+        secure = self.address.cert is not None
+        self.pages = StatusPages(
+            self.status, self.desk, intake.wait, lambda r, why: self.door.login(address_of(r), why), secure
+        )
         close_now = self.status.close_now
         self.https = HttpsInbox(self.desk, self.address, intake, self.pages.routes, close_now, self.limits)
         self.show()
         self.https.__enter__()
         self.url = self.https.server.url
+        self.door.open(self.url, self.desk.public_key)
         self._end.clear()
         self._loop = threading.Thread(target=self._run)
         self._loop.start()
@@ -66,9 +74,9 @@ class Listening:
         self._loop.join()
         self.https.__exit__()
 
-    def _note(self, *said: str) -> None:
-        self.said.append(said)  # type: ignore[arg-type]
-        self.status.turned_away(*said)
+    def _note(self, address: str, client: str, why: str, news: bool) -> None:
+        self.said.append((address, client, why))
+        self.status.turned_away(address, client, why)
 
     def _run(self) -> None:
         while not self._end.wait(0.02):

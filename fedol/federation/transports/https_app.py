@@ -10,7 +10,8 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from typing import IO, Any
+from functools import partial
+from typing import IO, Any, Protocol
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -24,9 +25,18 @@ from fedol.federation.transports.https_server import DEFAULT, Limits
 from fedol.text import MOST, check_name, printable
 
 RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
+SHOWN = 16  # hexadecimal digits of a token's or a certificate's SHA-256: which of a client's it was
 MOST_ADDRESSES = 10_000  # that are kept in mind; then those are forgotten that have behaved
-Note = Callable[[str, str, str], None]
-"""Told of refusals: the address, the client it was said to be, the sentence."""
+
+
+class Door(Protocol):
+    """Told of what happens here (``fedol.federation.events``)."""
+
+    def received(self, client: str, address: str, known_by: str, sha256: str, size: int) -> str:
+        """A client's file is here, whole; what its receipt says of that."""
+
+    def turned_away(self, address: str, client: str, why: str) -> None:
+        """A request was refused, of whoever said to be this client."""
 
 
 class Refusal(Exception):
@@ -62,8 +72,8 @@ class Buckets:
 class Intake:
     """The two requests that a client makes."""
 
-    def __init__(self, desk: Desk, tokens: Tokens, note: Note, limits: Limits = DEFAULT) -> None:
-        self._desk, self._tokens, self._limits, self._note = desk, tokens, limits, note
+    def __init__(self, desk: Desk, tokens: Tokens, door: Door, limits: Limits = DEFAULT) -> None:
+        self._desk, self._tokens, self._limits, self._door = desk, tokens, limits, door
         self._requests, self._own = Buckets(limits.requests), Buckets(limits.own_requests)
         self._wrong = Buckets(limits.wrong)
 
@@ -77,12 +87,13 @@ class Intake:
 
     def wait(self, request: Request) -> int:
         """0; where this address asks too often, the seconds until it may again."""
-        wait = self._requests.take(address(request))
+        wait = self._requests.take(address_of(request))
         return int(wait) + 1 if wait else 0
 
     async def failed(self, request: Request, error: Exception) -> Response:
         """The answer to a request that nobody foresaw; the coordinator is told what it was."""
-        self._note(address(request), "", f"The server failed at {request.method}: {printable(cause(error), MOST)}.")
+        why = f"The server failed at {request.method}: {printable(cause(error), MOST)}."
+        self._door.turned_away(address_of(request), "", why)
         return JSONResponse({"error": "The server failed at this; tell the coordinator."}, 500)
 
     def _answered(self, handle: Callable[[Request, str], Any]) -> Callable[[Request], Any]:
@@ -94,7 +105,7 @@ class Intake:
                 return await handle(request, self._client(request, name))  # type: ignore[no-any-return]
             except Refusal as refusal:
                 if refusal.status != 429:  # else a flood would be one of lines, too
-                    self._note(address(request), printable(name, 64), refusal.sentence)
+                    self._door.turned_away(address_of(request), printable(name, 64), refusal.sentence)
                 headers = {"retry-after": str(refusal.after)} if refusal.after else {}
                 return JSONResponse({"error": refusal.sentence}, refusal.status, headers)
 
@@ -105,12 +116,12 @@ class Intake:
         said = request.headers.get("authorization", "")
         scheme, _, token = said.partition(" ")
         try:
-            known = self._tokens.fits(check_name(name), token if scheme.lower() == "bearer" else "")
+            token_of = self._tokens.fits(check_name(name), token if scheme.lower() == "bearer" else "")
         except InputError as error:
             self._strange(request)
             raise Refusal(404, str(error)) from None
         peer = request.scope["state"]["peer"]
-        if not known and peer != name:
+        if not token_of and peer != name:
             self._strange(request)
             if said:
                 why = f"The token is not that of '{name}'; use the one that you got for this task, and your own name."
@@ -123,11 +134,13 @@ class Intake:
             raise Refusal(403, f"The task does not list the client '{name}'; ask the coordinator.")
         if wait := self._own.take(name):
             raise Refusal(429, f"Too many requests come from '{name}'; try again a little later.", int(wait) + 1)
+        state = request.scope["state"]
+        state["known_by"] = f"token {token_of[:SHOWN]}" if token_of else f"certificate {state['certificate'][:SHOWN]}"
         return name
 
     def _strange(self, request: Request) -> None:
         """A refusal where this address has often been nobody."""
-        if wait := self._wrong.take(address(request)):
+        if wait := self._wrong.take(address_of(request)):
             raise Refusal(429, "Too many requests with a wrong token come from this address.", int(wait) + 1)
 
     async def _look(self, request: Request, name: str) -> Response:
@@ -168,7 +181,9 @@ class Intake:
                 await self._receive(request, name, file, (start, length, total))
                 file.close()
                 if start + length == total:
-                    await asyncio.to_thread(self._desk.complete, name, digest)
+                    by = address_of(request), request.scope["state"]["known_by"]
+                    written = partial(self._door.received, name, *by)
+                    await asyncio.to_thread(self._desk.complete, name, digest, written)
         except Busy:
             raise Refusal(423, f"Another upload of '{name}' is under way; try again when it has ended.", 2) from None
         except (TimeoutError, ClientDisconnect):
@@ -211,7 +226,7 @@ class Intake:
                 self._desk.arriving[name] = start + came, total
 
 
-def address(request: Request) -> str:
+def address_of(request: Request) -> str:
     """Where a request comes from."""
     return request.client.host if request.client else "unknown"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,6 +28,8 @@ from fedol.text import printable
 
 ENDING = ".https.fedol"  # of uploads in the inbox: whoever puts files there by hand takes no upload's place
 PART = ".part"
+Written = Callable[[str, int], str]
+"""Writes down that a file is whole, of this SHA-256 and size: the hash of that event."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Upload:
     sha256: str = ""
     size: int = 0
     received: str = ""
+    event: str = ""  # that says so in the run's log: its hash
 
 
 class Busy(Exception):
@@ -64,7 +67,8 @@ class Desk:
         """See what became of the uploads; one that is in, and of which a kill left no record, has one again."""
         self.roster = roster
         for name, arrival in roster.clients.items():
-            if arrival.file == self.file(name).name and not self._upload(name).sha256:
+            ours = arrival.file == self.file(name).name and name not in self.arriving
+            if ours and not self._upload(name).sha256:
                 self._record(name, arrival.sha256, arrival.bytes)
 
     def file(self, client: str) -> Path:
@@ -107,8 +111,8 @@ class Desk:
         upload, (state, reason) = self._upload(client), self.state(client)
         if not upload.sha256 or state is None:
             return None
-        about = Receipt(self.task.id, client, upload.sha256, upload.size, upload.received, state, reason)
-        return about.signed(self.key)
+        facts = upload.sha256, upload.size, upload.received, state, reason, upload.event
+        return Receipt(self.task.id, client, *facts).signed(self.key)
 
     def offset(self, client: str, sha256: str) -> int:
         """How much of this file is here."""
@@ -134,7 +138,7 @@ class Desk:
         finally:
             del self.arriving[client]
 
-    def complete(self, client: str, sha256: str) -> None:
+    def complete(self, client: str, sha256: str, written: Written) -> None:
         """Put a part that is whole into the inbox; an error where it is not what its sender says it is."""
         part = self._part(client, sha256)
         data = part.read_bytes()
@@ -142,15 +146,16 @@ class Desk:
         if sha256 and digest != sha256:
             part.unlink()
             raise InputError("What came is not what was announced, its SHA-256 is another; send the file again.")
+        event = written(digest, len(data))  # first: rather twice in the log, after a kill, than not
         write_atomically(self.file(client), data, private=True)
-        self._record(client, digest, len(data))
+        self._record(client, digest, len(data), event)
         self.waiting.add(client)  # only now: a look that is under way may have seen the file before
         part.unlink()
 
-    def _record(self, client: str, sha256: str, size: int) -> None:
+    def _record(self, client: str, sha256: str, size: int, event: str = "") -> None:
         received = datetime.now(UTC).isoformat(timespec="seconds")
         with self._lock:
-            self._write(client, Upload(self.page(client), sha256, size, received))
+            self._write(client, Upload(self.page(client), sha256, size, received, event))
 
     def _part(self, client: str, sha256: str) -> Path:
         return self.kept / f"{client}.{sha256 or 'whole'}{PART}"

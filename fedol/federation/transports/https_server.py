@@ -7,6 +7,7 @@ refused, and more connections of one address than anybody needs. A client's cert
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import socket
 import threading
 from collections import Counter
@@ -58,7 +59,9 @@ class Connection(H11Protocol):
         self._from = self.client[0] if self.client else ""
         self.counts[self._from] += 1
         shown = transport.get_extra_info("ssl_object")
-        self.app = partial(_with_peer, self.app, _common_name(shown.getpeercert() if shown else None))
+        name = _common_name(shown.getpeercert() if shown else None)
+        digest = hashlib.sha256(shown.getpeercert(binary_form=True)).hexdigest() if name else ""
+        self.app = partial(_with_peer, self.app, {"peer": name, "certificate": digest})
         if self.counts[self._from] > self.limits.per_address or len(self.connections) > self.limits.connections:
             transport.abort()
         self._watch()
@@ -97,8 +100,8 @@ class Connection(H11Protocol):
             self.transport.abort()
 
 
-async def _with_peer(app: Any, peer: str | None, scope: Any, receive: Any, send: Any) -> None:
-    scope["state"]["peer"] = peer
+async def _with_peer(app: Any, peer: dict[str, Any], scope: Any, receive: Any, send: Any) -> None:
+    scope["state"] |= peer
     await app(scope, receive, send)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fedol.federation.taskfolder import TaskFolder
     from fedol.federation.transports import Inbox
     from fedol.federation.transports.https_tls import Address
+    from fedol.report.live import RosterView
 
 HTTPS = "Over HTTPS"
 Listen = Annotated[
@@ -86,12 +87,13 @@ class Collection:
     show: OnRoster = lambda roster, arriving: None
     observer: Observer = NOBODY
 
-    def watch(self, coordinator: Coordinator, quorum: int | None, deadline: float | None, view: OnRoster) -> None:
+    def watch(self, coordinator: Coordinator, quorum: int | None, deadline: float | None, view: RosterView) -> None:
         """Collect; clients hear of the end, too."""
+        self.inbox.on_scan = view.scanning
 
         def told(roster: Roster, arriving: dict[str, str]) -> None:
             self.show(roster, arriving)
-            view(roster, arriving)
+            view.show(roster, arriving)
 
         self.show(coordinator.watch(self.inbox, quorum, deadline, told), {})
 

@@ -144,7 +144,7 @@ def serve(
     console = Console(stderr=True, quiet=quiet)
     with listening(address, folder, coordinator, inbox, quorum, wait, console) as collection:
         with RosterView(console, folder.task, quorum, quiet or as_json, deadline=wait) as view:
-            collection.watch(coordinator, quorum, wait, view.show)
+            collection.watch(coordinator, quorum, wait, view)
         observers = Several(collection.observer, figures) if figures else collection.observer
         finish(coordinator, labelled, quiet, as_json, log, observers)
         if stay:
@@ -233,7 +233,10 @@ def distill(
     if sums:
         coordinator.open_sums(sums)
     elif without is None:
-        coordinator.collect(files)
+        from fedol.report.live import LiveProgress
+
+        with LiveProgress(quiet=quiet or as_json):
+            coordinator.collect(files)
     finish(coordinator, labelled, quiet, as_json, log)
 
 

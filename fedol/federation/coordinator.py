@@ -42,7 +42,7 @@ from fedol.methods import knowing
 from fedol.methods.union import summed
 from fedol.model import Architecture, ServerModel, load
 from fedol.models.fitted import check_teachable
-from fedol.progress import NOBODY, Observer
+from fedol.progress import NOBODY, Observer, watched
 from fedol.robust import left_out
 from fedol.runs.evaluation import account_for_labels, account_for_tests, diagnosed
 from fedol.runs.eventlog import EventLog, Listener
@@ -143,7 +143,7 @@ class Coordinator:
             )
         if not self.roster.closed:
             check_there(files)
-            for path in files:
+            for path in watched(files, "files"):
                 try:
                     data = read_bounded(path, self.task.limit)
                     self.roster = self.roster.take(data, str(path), self.task, self._clients)

@@ -21,6 +21,7 @@ from fedol.text import Deadline, clock
 
 if TYPE_CHECKING:
     from fedol.federation.roster import Roster
+    from fedol.federation.transports import Scan
     from fedol.training import Epoch
 
 
@@ -102,7 +103,7 @@ class LiveProgress(Observer):
                 self._progress.remove_task(task)
 
 
-EVERY = 15.0  # seconds between two lines
+EVERY, REDRAW = 15.0, 0.25  # seconds between two lines, and between two pictures on a terminal
 
 
 class Lines:
@@ -189,6 +190,8 @@ class RosterView:
         self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
         self._told: set[tuple[str, str]] = set()
         self._noted = ""
+        self._table: Table | None = None
+        self._scanned = -EVERY
 
     def __enter__(self) -> RosterView:
         if self._live and not self._quiet:
@@ -209,6 +212,7 @@ class RosterView:
             left = self._ends.left if self._ends else None
             table = roster_table(roster, arriving, self._task, self._quorum, left)
             table.caption = self._note() or None
+            self._table = table
             self._live.update(table, refresh=True)
             return
         events = [("in", f"{name} ({arrival.file}, {size(arrival.bytes)})") for name, arrival in roster.clients.items()]
@@ -220,6 +224,21 @@ class RosterView:
         if self._note() and self._note() != self._noted:
             self._noted = self._note()
             self._say(self._noted)
+
+    def scanning(self, scan: Scan) -> None:
+        """How far a look at the inbox is, where it takes its time."""
+        now = time.monotonic()
+        if self._quiet or now - self._scanned < (REDRAW if self._live else EVERY):
+            return
+        self._scanned = now
+        files = f"looked at {scan.files:,} of {scan.of_files:,} files, {size(scan.bytes)} of {size(scan.of_bytes)}"
+        told = f"{files}, about {clock(scan.left)} left"
+        if self._live:
+            if self._table:
+                self._table.caption = told
+            self._live.update(self._table or plain(told), refresh=True)
+        else:
+            self._say(told)
 
     def _say(self, line: str) -> None:
         self._console.print(plain(line), soft_wrap=True)

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from fedol import Task
 from fedol.federation.roster import Roster
+from fedol.federation.transports import Scan
 from fedol.progress import watched, watching
 from fedol.report.live import Lines, LiveProgress, RosterView
 
@@ -105,7 +106,7 @@ def test_a_job_that_begins_late_or_is_resumed_shows_its_own_images_per_second(mo
     with LiveProgress(Console(file=out, force_terminal=True, width=120)) as progress:
         progress.stage("server", 100)
         for number in (41, 42, 43):
-            progress.epoch(SimpleNamespace(job=job, epoch=number, loss=1.0, samples=700))  # type: ignore[arg-type]
+            progress.epoch(SimpleNamespace(job=job, epoch=number, loss=1.0, samples=700, steps=1))  # type: ignore[arg-type]
         progress._progress.refresh()
     assert "43/50 epochs  loss 1.000  700 samples/s" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
 
@@ -118,7 +119,7 @@ def test_a_log_has_a_line_every_fifteen_seconds(monkeypatch: pytest.MonkeyPatch)
         progress.stage("clients", 1000)
         for number in range(1, 301):
             now += 0.125
-            progress.epoch(SimpleNamespace(job=job, epoch=number, loss=1.0, samples=700))  # type: ignore[arg-type]
+            progress.epoch(SimpleNamespace(job=job, epoch=number, loss=1.0, samples=700, steps=1))  # type: ignore[arg-type]
         for _ in watched(iter("abc"), "reading [images]"):
             now += 10
     assert out.getvalue().splitlines() == [
@@ -141,7 +142,7 @@ def test_training_without_a_stage_is_told_too(monkeypatch: pytest.MonkeyPatch) -
     out = io.StringIO()
     job = SimpleNamespace(name="shadow 0", recipe=SimpleNamespace(epochs=5))
     with LiveProgress(Console(file=out)) as progress:  # as in an audit
-        progress.epoch(SimpleNamespace(job=job, epoch=1, loss=1.0, samples=700))  # type: ignore[arg-type]
+        progress.epoch(SimpleNamespace(job=job, epoch=1, loss=1.0, samples=700, steps=1))  # type: ignore[arg-type]
     assert out.getvalue() == "epochs: 1\n"
 
 
@@ -159,7 +160,7 @@ def test_a_job_is_called_what_it_is_called() -> None:
     job = SimpleNamespace(name="[/b]mine[bold]", recipe=SimpleNamespace(epochs=50))
     with LiveProgress(Console(file=out, force_terminal=True, width=120)) as progress:
         progress.stage("server", 50)
-        progress.epoch(SimpleNamespace(job=job, epoch=1, loss=1.0, samples=700))  # type: ignore[arg-type]
+        progress.epoch(SimpleNamespace(job=job, epoch=1, loss=1.0, samples=700, steps=1))  # type: ignore[arg-type]
         progress._progress.refresh()
     assert "[/b]mine[bold]" in out.getvalue() and "\x1b[1mserver" in out.getvalue()
 
@@ -187,3 +188,15 @@ def test_a_server_that_waits_tells_how_long() -> None:
             view.show(Roster(time.time()), {})
         assert "0 of 3 clients are in" in out.getvalue()
         assert bool(re.search(r"are in, 1:56:\d\d left", out.getvalue())) == told
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_server_tells_how_far_its_look_at_the_inbox_is(terminal: bool) -> None:
+    task = Task.of(np.zeros((4, 1, 8, 8), np.uint8), ["a", "b"], "looking")
+    out, quiet = io.StringIO(), io.StringIO()
+    for place, silent in ((out, False), (quiet, True)):
+        with RosterView(Console(file=place, force_terminal=terminal, width=100), task, 3, silent) as view:
+            view.scanning(Scan(20, 200, 1_000_000, 4_000_000, 5.0))
+            view.scanning(Scan(21, 200, 1_100_000, 4_000_000, 5.1))  # too soon to be told
+    assert "looked at 20 of 200 files, 1.0 MB of 4.0 MB, about 0:15 left" in out.getvalue()
+    assert "looked at 21" not in out.getvalue() and "looked at" not in quiet.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from small_federation import Federation
 
 from fedol import Knowledge
 from fedol.errors import FedolError
+from fedol.federation import transports
 from fedol.federation.roster import Roster
-from fedol.federation.transports import Inbox
+from fedol.federation.transports import Inbox, Scan
 from fedol.knowledge.container import Container
 
 
@@ -141,3 +143,23 @@ def test_a_file_whose_permissions_are_mended_is_looked_at_again(
     assert place.stat().st_mtime_ns == before
     roster = desk.scan()
     assert list(roster.clients) == ["alice"] and not roster.refused
+
+
+def test_a_look_that_takes_its_time_tells_how_far_it_is(
+    desk: Desk, federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Scan] = []
+    desk.inbox.on_scan = told.append
+    sizes = []
+    for name in ("alice", "bob", "carol"):
+        desk.put(f"{name}.fedol", data := federation.file(name).read_bytes())
+        sizes.append(len(data))
+    clock = itertools.count(100.0, 1.5)  # seconds that each file takes
+    monkeypatch.setattr(transports, "steady", lambda: next(clock))
+    assert list(desk.scan().clients) == ["alice", "bob", "carol"]
+    second, third = told  # after the first nobody waited yet
+    assert (second.files, second.of_files, second.seconds) == (2, 3, 3.0)
+    assert (second.bytes, second.of_bytes) == (sizes[0] + sizes[1], sum(sizes))
+    assert second.left == pytest.approx(3.0 * sizes[2] / (sizes[0] + sizes[1])) and third.left == 0.0
+    desk.scan()  # nothing is new
+    assert len(told) == 2

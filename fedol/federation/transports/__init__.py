@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from fedol.federation.roster import Roster
 from fedol.files import intact, read_json
 from fedol.knowledge.container import Incomplete, read_bounded
 from fedol.knowledge.task import Task
+from fedol.text import steady
 
 
 class Transport(ABC):
@@ -67,7 +68,24 @@ class Nodes:
             return cls(*who, int(values["done"]), int(values["refused"]), int(values["bytes"]))
 
 
+@dataclass(frozen=True)
+class Scan:
+    """How far a look at a folder is."""
+
+    files: int
+    of_files: int
+    bytes: int
+    of_bytes: int
+    seconds: float  # that it has taken
+
+    @property
+    def left(self) -> float:
+        """Seconds, as far as one can say: a file takes as long as it is large."""
+        return self.seconds * (self.of_bytes - self.bytes) / max(1, self.bytes)
+
+
 SUFFIX = ".fedol"
+PATIENCE = 2.0  # seconds: a look that is over by then needs no telling
 UNSEEN = "it was not looked at before the training began"
 
 
@@ -79,6 +97,7 @@ class Inbox(Transport):
         # Files that end too early (still being copied, perhaps), or wait their turn.
         self._arriving: dict[str, str] = {}
         self._seen: dict[str, tuple[int, ...]] = {}
+        self.on_scan: Callable[[Scan], None] = lambda scan: None  # told of a look that takes its time, file by file
 
     @property
     def arriving(self) -> dict[str, str]:
@@ -92,7 +111,8 @@ class Inbox(Transport):
         new = [name for name, state in states.items() if self._seen.get(name) != state]
         kept = {name: why for name, why in self._arriving.items() if name in states}
         self._arriving = kept | dict.fromkeys(new, UNSEEN)
-        for name in new:
+        began, read, total = steady(), 0, sum(states[name][SIZE] for name in new)
+        for number, name in enumerate(new, 1):
             del self._arriving[name]
             sender = self.sender(name)
             try:
@@ -106,6 +126,9 @@ class Inbox(Transport):
             except InputError as error:
                 roster = roster.refuse(name, str(error))
             self._seen[name] = states[name]
+            read += states[name][SIZE]
+            if (taken := steady() - began) > PATIENCE:
+                self.on_scan(Scan(number, len(new), read, total, taken))
             yield roster
 
     def sender(self, name: str) -> str:
@@ -120,6 +143,9 @@ class Inbox(Transport):
                 f"The inbox {self.path} cannot be read ({error.strerror}); fix that and rerun the command."
             ) from None
         return sorted(name for name in names if name.endswith(SUFFIX) and not name.startswith("."))
+
+
+SIZE = 1  # where it is in a state
 
 
 def _state(path: Path) -> tuple[int, ...] | None:

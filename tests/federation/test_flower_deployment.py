@@ -16,11 +16,16 @@ from small_federation import Federation
 
 pytest.importorskip("flwr", reason="these tests need Flower: pip install 'fedol[flower]'")
 
+from commands import ENV
+from commands import fedol as fedol_command
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from real_deployment import PATIENCE, Deployment, listens, tool, until
 
 import fedol
 from fedol.federation.deploy import new_deployment
 from fedol.federation.taskfolder import TaskFolder
+from fedol.knowledge import signing
 
 
 def test_three_nodes_with_tls_and_authentication(federation: Federation, tmp_path: Path) -> None:
@@ -138,6 +143,49 @@ def test_nodes_come_in_from_outside_and_nobody_else(federation: Federation, tmp_
         # What that would have cost, and what an account on the server itself still can do.
         assert "Successfully started run" in stranger.submits(f"127.0.0.1:{there.control}")
         until(stranger.loot.exists, "the thief's app to run as the server's user")
+
+
+@pytest.mark.slow
+def test_what_a_site_must_approve_and_code_that_it_does_not_trust(federation: Federation, tmp_path: Path) -> None:
+    """One node as it is, one by whose policy somebody must approve, one that runs only apps of a listed signer."""
+    with Deployment(tmp_path, federation) as there:
+        free, careful, strict = there.names
+        own = there.folder / careful
+        policy, officer = own / "policy.toml", tmp_path / "dpo.key"
+        policy.write_text(policy.read_text().replace("approval = false", "approval = true"))
+        policy.write_text(policy.read_text() + f'dpo = "{signing.new_key(officer)}"\n')
+        signer = Ed25519PrivateKey.generate().public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+        (there.folder / strict / "trusted.yaml").write_text(f"fpk_ours: '{signer} ours'\n")
+        script = there.folder / strict / "supernode.sh"
+        trusting = 'exec flower-supernode --trusted-entities "$here/trusted.yaml" '
+        script.write_text(script.read_text().replace("exec flower-supernode ", trusting))
+        there.superlink()
+        there.register()
+        for name in there.names:
+            there.node(name)
+        there.begin("run", "quorum=2 deadline='250s'")
+        until(lambda: "fedol client release" in there.said(careful), "the file that waits for its approval")
+        until(lambda: "not supported by the connected SuperLink" in there.said(strict), "the app to be refused")
+        assert not list((there.folder / "server" / "run" / "clients").glob(f"{careful}.fedol"))
+        (file,) = (own / "cache").glob("*.fedol")
+        approving = ["--data", "data.npz", "--approve", "dpo", "--key", officer]  # as the policy's own comment says
+        done = fedol_command("client", "release", f"cache/{file.name}", *approving, cwd=own, env=ENV)
+        assert done.returncode == 0, done.stderr
+        until(lambda: (there.folder / "server" / "run" / "summary.json").exists(), "the run with what was approved")
+        summary = json.loads((there.folder / "server" / "run" / "summary.json").read_text())
+        assert [client["client"] for client in summary["clients"]] == [free, careful]
+        (refused,) = summary["refused"]
+        assert refused["file"].startswith(strict)
+
+
+@pytest.mark.slow
+def test_submitters_are_not_asked_who_they_are_in_the_flower_that_anybody_can_install(
+    federation: Federation, tmp_path: Path
+) -> None:
+    """Where a later one has accounts, docs/deploy.md and SECURITY.md are to say so."""
+    with Deployment(tmp_path, federation, clients=1) as there:
+        said = there.call("superlink.sh", FLWR_OIDC_ENABLED="1")
+        assert "OIDC account authentication is unavailable in this Flower distribution" in said
 
 
 def kept(there: Deployment, name: str) -> list[tuple[str, int]]:

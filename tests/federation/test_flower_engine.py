@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import ROOT, fedol
+from commands import ROOT, SOURCES, fedol
 
 from fedol import run
 from fedol.data import PARTITIONS, Iid, load
@@ -26,7 +26,7 @@ from fedol.federation.transports.flower_engine import on_ray
 
 def test_the_same_server_as_in_process(finished: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
     options = [f"--{key.replace('_', '-')}={value}" for key, value in tiny.items()]
-    home = {**os.environ, "FLWR_HOME": str(tmp_path / "flower"), "PYTHONPATH": str(ROOT)}
+    home = {**os.environ, "FLWR_HOME": str(tmp_path / "flower"), "PYTHONPATH": SOURCES}
     done = fedol("run", *options, "--engine", "flower", "--out", tmp_path / "run", "--json", env=home)
     assert done.returncode == 0, done.stderr
     for file in ("model.safetensors", "clients/00.fedol", "clients/01.fedol", "clients/01.safetensors", "data.json"):
@@ -54,7 +54,7 @@ def test_what_it_refuses(tiny: dict[str, Any], tmp_path: Path, monkeypatch: pyte
 @pytest.mark.slow
 def test_more_than_the_machine_has_is_one_clear_sentence(tiny: dict[str, Any], tmp_path: Path) -> None:
     options = [f"--{key.replace('_', '-')}={value}" for key, value in tiny.items()]
-    home = {**os.environ, "FLWR_HOME": str(tmp_path / "flower"), "PYTHONPATH": str(ROOT)}
+    home = {**os.environ, "FLWR_HOME": str(tmp_path / "flower"), "PYTHONPATH": SOURCES}
     wanted = ["--engine", "flower", "--client-cpus", "10000", "--out", tmp_path / "run"]
     done = fedol("run", *options, *wanted, env=home)
     assert done.returncode == 2 and "Ray could not run the clients with 10000 CPUs" in done.stderr

@@ -16,7 +16,9 @@ import pytest
 from fedol.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
-ENV = {**os.environ, "PYTHONPATH": str(ROOT)}  # this checkout, from any folder
+# This checkout, from any folder; before it the other Flower of tests/federation/test_flower_versions.py, within that.
+SOURCES = os.pathsep.join(filter(None, (os.environ.get("OTHER_FLOWER"), str(ROOT))))
+ENV = {**os.environ, "PYTHONPATH": SOURCES}
 PLAIN = {name: value for name, value in ENV.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
 PERSON = {**PLAIN, "COLUMNS": "100", "TERM": "xterm-256color"}
 

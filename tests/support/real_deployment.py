@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import ROOT
+from commands import SOURCES
 from small_federation import Federation
 
 from fedol.data import load, split
@@ -110,7 +110,7 @@ class Deployment:
     def environment(self, **more: str) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         training = "epochs=2 batch-size=32 device='cpu'"
-        ours = {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        ours = {"PATH": path, "PYTHONPATH": SOURCES, "OMP_NUM_THREADS": "1"}
         ours |= {"FEDOL_MODEL": "mlp", "FEDOL_TRAINING": training}
         return {**os.environ, **ours, **more}
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +26,7 @@ from small_intake import Serving
 from fedol.federation.deploy import Authority, write_certificate
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.tokens import new_token
+from fedol.runs.eventlog import read
 
 
 @pytest.fixture
@@ -86,6 +88,20 @@ def test_killed_and_begun_again_with_a_folder_beside_it(
         assert kept.stat().st_mode & 0o077 == 0, kept
     late = command(*send, federation.file("dave"), url, "--token-file", place / "bob.token", "--patience", "1s")
     assert late.code == 2 and "Given up; the same command goes on." in late.err
+    what_is_left_of_it(place / "run", receipt, command)
+
+
+def what_is_left_of_it(run: Path, receipt: dict[str, str], command: Command) -> None:
+    """The log has both starts, as a receipt of before the kill shows; the run is repeated, and forgets alice."""
+    kinds = Counter(line["kind"] for line in read(run))
+    assert kinds == {"started": 2, "listening": 2, "received": 2, "accepted": 3, "closed": 1, "trained": 1, "silent": 1}
+    assert command("reproduce", run, "--quiet").code == 0
+    assert command("distill", "--resume", run, "--without", "alice", "--quiet").code == 0
+    assert command("log", "verify", run, "--head", receipt["event"]).code == 0
+    said = [line.get("facts") for line in read(run) if line["kind"] in ("received", "accepted")]
+    assert said.count(None) == 2 and "alice" not in json.dumps(said)
+    assert not [path for path in run.rglob("*") if "alice" in path.name]
+    assert command("reproduce", run, "--quiet").code == 0
 
 
 def test_wrong_options(place: Path, federation: Federation, capsys: pytest.CaptureFixture[str]) -> None:

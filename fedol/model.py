@@ -139,6 +139,11 @@ class ServerModel(Card):
         """The class names, in the order of the predictions."""
         return self.architecture.classes
 
+    @property
+    def image_size(self) -> int | None:
+        """What image files are made before it sees them; None where they must have its size."""
+        return self.architecture.prepare.header().get("size")
+
     def predict_log_proba(self, inputs: Samples | Array) -> Tensor:
         """Log-probabilities [N, classes] of samples, or of uint8 images [N, channels, H, W]."""
         known = self.architecture

@@ -45,6 +45,10 @@ def new_task(
     folder: Annotated[Path, typer.Argument(help="Where to write the task.")],
     public: Annotated[Path, typer.Option(help=f"The public samples: {UNLABELLED}.")],
     classes: Annotated[str, typer.Option(help="Class names in their order: a,b,c or a file with one per line.")],
+    image_size: Annotated[
+        int | None,
+        typer.Option(help="Height and width that everyone makes the images; they may be of any size, and of 16 bits."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Sets this federation apart; the folder's name by default.")] = None,
     only_fingerprint: Annotated[
         bool, typer.Option("--only-fingerprint", help="Leave the samples out: everyone has them already.")
@@ -101,7 +105,9 @@ def new_task(
     from fedol.text import say
 
     with LiveProgress(quiet=as_json):
-        shared, _ = load_samples(public)
+        if image_size is not None and not public.is_dir():
+            raise InputError(f"--image-size is for folders of image files, which {public} is not; leave it out.")
+        shared, _ = load_samples(public, image_size=image_size)
     clients: dict[str, str | None] = {}
     for entry in client or []:
         who, keyed, key = entry.partition("=")

@@ -227,7 +227,7 @@ def predict(
 
     model = load(run, trust_code=trust_code)
     with LiveProgress(quiet=as_json):
-        found, names = load_samples(samples)
+        found, names = load_samples(samples, image_size=model.image_size)
         parts = [found.take(slice(start, start + BATCH)) for start in range(0, len(found), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
     rows = [

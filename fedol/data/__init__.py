@@ -8,6 +8,7 @@ from pathlib import Path
 from fedol.data.bundled import load_digits, load_fashion_mnist
 from fedol.data.cifar import load_cifar10, load_cifar100
 from fedol.data.dataset import Dataset, Labelled, Split, fingerprint, split
+from fedol.data.imagefiles import ImageFiles
 from fedol.data.images import Images, Normalisation
 from fedol.data.own import from_pair, load_folder, load_npz
 from fedol.data.partitions import PARTITIONS, Partition, Pool, partition, register
@@ -22,6 +23,7 @@ __all__ = [
     "Dataset",
     "Dirichlet",
     "Iid",
+    "ImageFiles",
     "Images",
     "Labelled",
     "Normalisation",
@@ -49,8 +51,16 @@ DATASETS: dict[str, Callable[[Path | None], Dataset]] = {
 }
 
 
-def load(name: str, data_dir: str | Path | None = None) -> Dataset:
-    """Load a dataset by its name in ``DATASETS``, or by the path of an ``.npz`` file or a folder of images."""
+def load(name: str, data_dir: str | Path | None = None, image_size: int | None = None) -> Dataset:
+    """Load a dataset by its name in ``DATASETS``, or by the path of an ``.npz`` file or a folder of images.
+
+    With an ``image_size`` the images of a folder are made it, and stay in their files until they are needed.
+    """
+    if image_size is not None:
+        folder = Path(data_dir or "") if name == "folder" else Path(name)
+        if name != "folder" and (name in DATASETS or not folder.expanduser().is_dir()):
+            raise InputError(f"An image size is for folders of image files, which {name} is not; leave it out.")
+        return load_folder(folder.expanduser(), image_size)
     if name in DATASETS:
         return DATASETS[name](None if data_dir is None else Path(data_dir).expanduser())
     path = Path(name).expanduser()

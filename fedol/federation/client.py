@@ -33,7 +33,8 @@ def client_data(source: str, task: Task) -> tuple[Labelled, Labelled]:
 
     A client need not hold all of the task's classes. The source is what ``load`` takes, or ``my.py:function``.
     """
-    data = _made(source) if ":" in source and not Path(source).exists() else load(source)
+    size = task.image_size if Path(source).expanduser().is_dir() else None
+    data = _made(source) if ":" in source and not Path(source).exists() else load(source, image_size=size)
     index = task_classes(data, task)
     train, test = (Labelled(part.samples, index[part.y]) for part in (data.train, data.test))
     return train, test

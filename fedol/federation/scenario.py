@@ -47,7 +47,7 @@ class Scenario:
     def __init__(self, config: RunConfig, dataset: Dataset | None = None) -> None:
         self.config = config
         self.device = resolve_device(config.device)
-        self.dataset = dataset or load(config.dataset, config.data_dir)
+        self.dataset = dataset or load(config.dataset, config.data_dir, config.image_size)
         self.data: Split = split(self.dataset, config.public, config.seed, config.development)
         self.public: Samples = self.data.shared  # one object: an engine keeps one copy on its device
         self.shares = deal(config, self.dataset)

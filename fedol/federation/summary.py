@@ -22,8 +22,8 @@ from fedol.runs.provenance import versions
 
 
 def test_set(path: Path, task: Task, public: Samples) -> Labelled:
-    """``test_x`` and ``test_y`` of an .npz file, in the task's classes and like the public samples."""
-    data = load_test(path)
+    """Of an .npz file or a folder of images by class: labelled in the task's classes, and like the public samples."""
+    data = load_test(path, task.image_size)
     index = task_classes(data, task)
     check_alike(data.test.samples, public, f"The test {data.test.samples.kind} in {path}")
     return Labelled(data.test.samples, index[data.test.y])

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from fedol.core.arrays import Array
+from fedol.data.decoding import check_size
+from fedol.data.imagefiles import ImageFiles
 from fedol.data.samples import Samples, samples
 from fedol.errors import InputError
 from fedol.knowledge import codecs, signing
@@ -47,6 +49,7 @@ class Task:
     max_bytes: int = 0  # of one knowledge file; 0: what float32 needs
     clients: Mapping[str, str | None] = field(default_factory=dict)  # the admitted ones, with their keys; empty: anyone
     nonce: str = ""  # drawn anew for each federation between organisations; a simulation has none, so that it repeats
+    image_size: int | None = None  # that the public image files are made; without it all have one size
     secret: Terms | None = None  # how answers are summed in secret; without it a client's file is open to the server
 
     def __post_init__(self) -> None:
@@ -63,6 +66,8 @@ class Task:
                 signing.check_public_key(key)
         if self.samples < 1:
             raise InputError("A task needs at least one public sample.")
+        if self.image_size is not None:
+            check_size(self.image_size)
         if self.max_bytes < 0:
             raise InputError(f"The largest knowledge file cannot have {self.max_bytes} bytes.")
         for codec in self.codecs:
@@ -81,7 +86,8 @@ class Task:
     def of(cls, public: Samples | Array, classes: Sequence[str], name: str = "") -> Task:
         """The task of these public samples (an array: images, uint8 [N, channels, H, W]) and class names."""
         shared = samples(public, "public samples")
-        return cls(tuple(classes), len(shared), shared.fingerprint, name)
+        size = shared.form.size if isinstance(shared, ImageFiles) else None
+        return cls(tuple(classes), len(shared), shared.fingerprint, name, image_size=size)
 
     @cached_property  # a helper asks for it with every client's file, and it covers every client's key
     def id(self) -> str:

@@ -173,6 +173,11 @@ class Data:
 
     dataset: str = setting("digits", f"digits, cifar10, cifar100, fashion-mnist, {LABELLED}.", DATA)
     data_dir: str | None = setting(None, "Where the dataset's files are.", DATA)
+    image_size: int | None = setting(
+        None,
+        "Height and width that a folder's images are made; they are then read as needed, with all of their 16 bits.",
+        DATA,
+    )
     public: int = setting(400, "Unlabelled samples that everyone shares, taken from the training data.", DATA)
     clients: int = setting(10, "How many clients there are.", DATA)
     partition: str = setting(

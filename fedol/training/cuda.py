@@ -68,6 +68,9 @@ class CudaEngine:
         if teamed(job):
             self._plain.append((job, "several processes train it"))
             return
+        if job.inputs.on_disk:
+            self._plain.append((job, "its samples are read from files"))
+            return
         self._drop_idle(job)
         session = self._sessions.pop(id(job.model), None)
         if session is None or not session.fits(job):
@@ -104,7 +107,7 @@ class CudaEngine:
     def _batches(self, job: Job) -> Batches:
         key = id(job.inputs), job.prepare
         if key not in self._inputs:  # the samples are kept too: while they live, their id is their own
-            self._inputs[key] = job.inputs, job.inputs.on(self._device, job.prepare)
+            self._inputs[key] = job.inputs, job.prepare.batches(job.inputs, self._device)
         return self._inputs[key][1]
 
     def next(self) -> Fit:

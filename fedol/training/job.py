@@ -86,7 +86,7 @@ class Job:
         model = copy.deepcopy(self.model).cpu().train()
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             before = torch.get_rng_state()
-            model(self.prepare(self.inputs.batch(slice(2)).cpu()))
+            model(next(self.prepare.stream(self.inputs, [slice(2)], torch.device("cpu"))))
             return not torch.equal(before, torch.get_rng_state())
 
     @property

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedol.data.samples import Step
 from fedol.seeding import derive
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
 from fedol.training.optimisers import optimiser_of
@@ -82,7 +83,7 @@ def _train(
 ) -> Fit:
     started = time.perf_counter()
     recipe, model, mix = job.recipe, job.model, job.recipe.patch == "cutmix"
-    batches, targets = job.inputs.on(device, job.prepare), job.targets.to(device)
+    batches, targets = job.prepare.batches(job.inputs, device), job.targets.to(device)
     parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     start = [p.detach().clone() for p in parameters] if recipe.proximal else []
     optimiser = optimiser_of(recipe.optimiser, parameters, recipe.lr, recipe.weight_decay)
@@ -102,15 +103,13 @@ def _train(
         nothing = [None] * len(order)
         views = torch.split(job.views(epoch).to(device), recipe.batch_size) if recipe.augment else nothing
         patches = torch.split(job.patches(epoch).to(device), recipe.batch_size) if recipe.patch != "none" else nothing
+        steps = [_part(step, share.part(len(step[0]))) for step in zip(order, views, patches, strict=True)]
         with _seeded(job, epoch, device) if seeded else nullcontext():
-            for index, view, patch, pace in zip(order, views, patches, job.pace(epoch), strict=True):
+            batches_of = zip(order, steps, batches.epoch(steps, mix), job.pace(epoch), strict=True)
+            for index, (own, _, cut), inputs, pace in batches_of:
                 if stop.is_set():
                     return outcome(f"{job.name} was stopped.")
-                mine = share.part(len(index))
-                own = index[mine]
-                seen, cut = (None if table is None else table[mine] for table in (view, patch))
-                logits = net(batches(own, seen, cut, mix))
-                mean = batch_loss(logits, targets, own, cut if mix else None, job.inputs.places)
+                mean = batch_loss(net(inputs), targets, own, cut if mix else None, job.inputs.places)
                 loss = share.weighed(mean, len(own), len(index))
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -131,6 +130,12 @@ def _train(
     if average:
         average.apply()
     return outcome()
+
+
+def _part(step: Step, mine: slice) -> Step:
+    """Some samples of a batch."""
+    index, view, patch = step
+    return index[mine], None if view is None else view[mine], None if patch is None else patch[mine]
 
 
 @contextmanager

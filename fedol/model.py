@@ -23,10 +23,12 @@ from fedol.core.arrays import Array, exact, to_tensor
 from fedol.core.voting import shannon
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
 from fedol.errors import FedolError, InputError, cause, measures
+from fedol.features import Features, preparing
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe, parameter_count
 from fedol.models.held import Held, sound
 from fedol.models.openset import OpenSet, sensible
+from fedol.models.pretrained import Pretrained
 from fedol.models.registry import is_code, trusted
 from fedol.progress import watched
 from fedol.seeding import derive
@@ -53,7 +55,7 @@ class Architecture:
         cls, inputs: Samples, model: ModelSpec, classes: Sequence[str], width: int, prepare: Preprocessing | None = None
     ) -> Architecture:
         """A model for these samples, and for their like; prepared as suits them unless something else is said."""
-        prepare = prepare or inputs.fit(inputs)
+        prepare = preparing(model, inputs, prepare or inputs.fit(inputs))
         return cls(model, tuple(classes), prepare.prepared(inputs.shape), width, prepare)
 
     def holding(self, labels: npt.NDArray[np.int64]) -> Architecture:
@@ -81,6 +83,12 @@ class Architecture:
         outputs, classes = len(self.answers) + more, len(self.classes) + more
         net = create(self.model, classes=outputs, shape=self.shape, width=self.width, seed=seed)
         return Held(net, [*self.answers, *range(len(self.classes), classes)], classes) if self.held else net
+
+    @property
+    def takes(self) -> tuple[str, Shape]:
+        """The kind and the shape of the raw samples."""
+        inner = self.prepare.inner if isinstance(self.prepare, Features) else self.prepare
+        return inner.kind, self.prepare.raw if isinstance(self.prepare, Features) else self.shape
 
     def header(self) -> dict[str, Any]:
         """As plain JSON values; your own class becomes its importable name."""
@@ -110,7 +118,7 @@ class Architecture:
         held = header.get("held", [])
         if not (held == [] or (isinstance(held, list) and sound(held, len(classes)))):
             raise InputError("the classes that it holds make no sense")
-        prepare = preprocessing_of(header, tuple(shape))
+        prepare = (Features.from_header if "features" in header else preprocessing_of)(header, tuple(shape))
         return cls(model, tuple(classes), tuple(shape), width, prepare, folds, tuple(held))
 
 
@@ -129,7 +137,7 @@ class ServerModel(Card):
         return {
             "model": describe(known.model),
             "parameters": parameter_count(self.module),
-            "takes": f"{known.prepare.kind} {measures(known.shape)}",
+            "takes": f"{known.takes[0]} {measures(known.takes[1])}",
             "classes": len(known.classes),
             "device": str(self.device),
         }
@@ -201,7 +209,8 @@ def _filled(architecture: Architecture, weights: dict[str, Tensor], path: Path) 
 
     One of FedOL's takes no memory before it is known to fit: a header can claim any width, a file must hold it.
     """
-    ours = isinstance(architecture.model, str) and not is_code(architecture.model)
+    known = Pretrained.parse(architecture.model)
+    ours = isinstance(architecture.model, str) and not is_code(architecture.model) and not (known and known.tuned)
     with torch.device("meta") if ours else nullcontext():
         module = architecture.build()
     wanted = module.state_dict()
@@ -236,7 +245,8 @@ class FromRaw(nn.Module):
 
     def __init__(self, model: ServerModel) -> None:
         super().__init__()
-        self.module, self.prepare = model.module, model.architecture.prepare
+        prepare = model.architecture.prepare
+        self.module, self.prepare = model.module, prepare.network() if isinstance(prepare, Features) else prepare
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Raw values to probabilities [N, classes]."""
@@ -260,7 +270,7 @@ def _steps(model: ServerModel, path: Path) -> Iterator[None]:
         raise FedolError("Exporting needs the packages onnx and onnxscript: pip install 'fedol[onnx]'.") from None
     wrapped, known = FromRaw(model).cpu().eval(), model.architecture
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that this export does not need
-    example, kind = known.prepare.blank(known.shape), known.prepare.kind
+    example, kind = known.prepare.blank(known.shape), known.takes[0]
     try:
         with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the exporter's notes to itself

@@ -268,5 +268,5 @@ def export(
     if as_json:
         print(json.dumps({"out": str(onnx), "bytes": written}))
     elif not quiet:
-        raw = model.architecture.prepare.kind
+        raw, _ = model.architecture.takes
         say(f"{onnx}: {size(written)}, raw {raw} in, probabilities out; class names in its metadata.")

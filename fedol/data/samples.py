@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -64,6 +64,10 @@ class Preprocessing(ABC):
     def stream(self, given: Samples, parts: Sequence[slice], device: torch.device) -> Iterator[Tensor]:
         """Parts of these samples on a device, one after the other, prepared."""
         return (self(values.to(device)) for values in given.stream(parts))
+
+    def ready(self, given: Samples) -> None:
+        """Do now, in view of whoever watches, what takes long with these samples and need be done once."""
+        return
 
     def accept(self, values: Samples | Array, shape: Shape) -> Samples:
         """Samples that a model of this prepared ``shape`` takes, or an error that says what they are instead."""
@@ -172,7 +176,7 @@ class Samples(ABC):
 class Batches:
     """Samples on a device: a batch by index, prepared as it is gathered."""
 
-    def __init__(self, values: Tensor, prepare: Preprocessing) -> None:
+    def __init__(self, values: Tensor, prepare: Callable[[Tensor], Tensor]) -> None:
         self._values, self._prepare = values, prepare
 
     def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:

@@ -102,7 +102,9 @@ def client_fit(
     # A private model is scaled by constants: the data's own mean and spread would be released without noise.
     prepare = train.samples.unfitted() if budget else train.samples.fit(public)
     model = spec_for(model) if budget else model
-    architecture = replace(Architecture.on(train.samples, model, task.classes, width, prepare), folds=folds)
+    like = train.samples if public is None else public  # which a pretrained model's features are standardised by
+    architecture = replace(Architecture.on(like, model, task.classes, width, prepare), folds=folds)
+    architecture.prepare.ready(train.samples)
     if own_classes:
         architecture = architecture.holding(train.y)
     where = resolve_device(device)

@@ -76,6 +76,7 @@ class Scenario:
     def job(self, k: int, architecture: Architecture, model: nn.Module | None = None) -> Job:
         """Client k's training of a model, or of a new one, on its private data: cross-entropy on its labels."""
         share, name = self.data.private.take(self.shares[k]), f"client {k}"
+        architecture.prepare.ready(share.samples)
         return Job(
             name=name,
             model=architecture.build(derive(self.config.seed, name, "init")) if model is None else model,

@@ -8,7 +8,6 @@ first.
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -21,7 +20,9 @@ from torch import nn
 from fedol.code import address, describe, imported
 from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, brief, cause, measures, unknown
-from fedol.models.nets import bottleneck_resnet, cnn, cnn_large, mlp, wide_resnet22
+from fedol.models.bodies import accepted
+from fedol.models.nets import bottleneck_resnet, cnn, cnn_large, linear, mlp, wide_resnet22
+from fedol.models.pretrained import Pretrained, tuned
 from fedol.settings import ClientSettings, RunSettings, ServerSettings, code_of
 from fedol.text import printable
 
@@ -70,6 +71,7 @@ ModelSpec = str | type[nn.Module] | Callable[..., nn.Module]
 """What ``create`` accepts as a model."""
 
 FIXED: dict[str, Callable[..., nn.Module]] = {
+    "linear": linear,
     "mlp": mlp,
     "cnn": cnn,
     "cnn-large": cnn_large,
@@ -90,7 +92,9 @@ def is_builtin(name: str) -> bool:
 
 
 def is_code(name: str) -> bool:
-    """Whether building the model of this name would import and call code that is not FedOL's."""
+    """Whether building the model of this name would call code that is not FedOL's or a known library's."""
+    if (known := Pretrained.parse(name)) is not None and known.plain:
+        return False
     source, colon, member = name.rpartition(":")
     return bool(colon) and not (source == PRIVATE and is_builtin(member))
 
@@ -103,6 +107,8 @@ def identity(spec: ModelSpec) -> str:
 
 def fingerprint(spec: ModelSpec) -> str | None:
     """Of the code of your own model; None of FedOL's own."""
+    if isinstance(spec, str) and not is_code(spec):
+        return None
     return None if isinstance(spec, str) and ":" not in spec else code_fingerprint(find(spec))
 
 
@@ -115,6 +121,8 @@ def find(spec: ModelSpec) -> Callable[..., nn.Module]:
         )
     if callable(spec):
         return spec
+    if (known := Pretrained.parse(spec)) is not None:
+        return partial(tuned, known.encoder, find(known.head)) if known.tuned else find(known.head)
     if not isinstance(spec, str):
         raise InputError(f"A model is a name, 'module:callable' or a callable, not {brief(spec)}.")
     if ":" in spec:
@@ -140,10 +148,12 @@ MOST_VALUES = 1 << 24  # of one sample: 4,096 x 4,096 in grey. A shape in a file
 def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int = 16, seed: int = 0) -> nn.Module:
     """A model for samples of ``shape``, of images (channels, height, width), in training mode on the CPU.
 
-    ``spec`` is a built-in name (see ``names``), ``package.module:callable``, ``path/to/file.py:callable``, or a
-    class or function. A callable is handed those of ``classes``, ``channels``, ``size`` (height, width; of samples with
-    channels alone, nothing), ``shape`` and ``width`` which its signature accepts. The model must map samples
-    [B, *shape] to logits [B, classes].
+    ``spec`` is a built-in name (see ``names``), ``package.module:callable``, ``path/to/file.py:callable``, a class or
+    function, or a pretrained network (``fedol.models.pretrained``), whose frozen features the samples then are. A
+    callable is handed those of ``classes``, ``channels``, ``size`` (height, width; of samples with channels alone,
+    nothing), ``shape`` and ``width`` which its signature accepts, and the same by the names of other libraries:
+    ``num_classes``, ``num_labels``, ``in_chans``. The model must map samples [B, *shape] to logits [B, classes], or to
+    a record that has them as ``logits``.
     """
     if classes < 1 or width < 1:
         raise InputError(f"A model needs at least one class and a positive width, not {classes=} and {width=}.")
@@ -153,6 +163,7 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
         raise InputError(f"The model '{spec}' takes images of (channels, height, width), not {tuple(shape)}.")
     if math.prod(shape) > MOST_VALUES:
         raise InputError(f"Samples of {measures(shape)} are too large for a model here; make them smaller.")
+    known = Pretrained.parse(spec)
     build, name = find(spec), describe(spec)
     remember(spec, build)
     channels, *size = shape
@@ -161,7 +172,7 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
         # Not torch.manual_seed, which draws the same weights but also reseeds every GPU's global generator.
         torch.default_generator.manual_seed(seed)
         try:
-            module = build(**_accepted(build, offer))
+            module = build(offer=offer, shape=shape) if known and known.tuned else _built(build, offer)
         except InputError:
             raise
         except Exception as error:  # other people's code
@@ -170,7 +181,7 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
             ) from error
         if not isinstance(module, nn.Module):
             raise InputError(f"The model '{name}' must create a torch.nn.Module, not a {type(module).__name__}.")
-        _probe(module, name, shape, classes)
+        module = _probe(module, name, shape, classes)
     if not parameter_count(module):  # lazy layers have some only since the probe
         raise InputError(f"The model '{name}' has no trainable parameters, so it cannot learn; add or unfreeze some.")
     return module
@@ -181,21 +192,39 @@ def parameter_count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
-def _accepted(build: Callable[..., nn.Module], offer: dict[str, object]) -> dict[str, object]:
-    """Those keywords of the offer which the callable's signature takes."""
-    parameters = inspect.signature(build).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return offer
-    by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    return {key: value for key, value in offer.items() if key in by_name}
+def _built(build: Callable[..., nn.Module], offer: Mapping[str, Any]) -> Any:
+    """What a callable makes of those keywords that it takes, in our words or in other libraries'."""
+    theirs = {"num_classes": offer["classes"], "in_chans": offer["channels"]}
+    if accepted(build, {"any": None}):  # which takes them all, and may hand them on to another
+        try:
+            return build(**offer)
+        except TypeError:
+            return build(**theirs)
+    return build(**accepted(build, {**offer, **theirs, "num_labels": offer["classes"]}))
+
+
+class Answers(nn.Module):
+    """A network that answers with a record, as Hugging Face's do: its logits."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Logits."""
+        logits: torch.Tensor = self.net(inputs).logits
+        return logits
 
 
 @torch.no_grad()
-def _probe(module: nn.Module, name: str, shape: tuple[int, ...], classes: int) -> None:
-    """Two blank samples must give two rows of logits; in eval mode, so that no running statistic moves."""
+def _probe(module: nn.Module, name: str, shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Two blank samples must give two rows of logits; in eval mode, so that no running statistic moves.
+
+    Gives back the module, or one around it that takes the logits out of a record.
+    """
     device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
     if device.type == "meta":  # where nothing is computed
-        return
+        return module
     blank = torch.zeros(2, *shape, dtype=torch.float32, device=device)
     module.eval()
     try:
@@ -204,9 +233,12 @@ def _probe(module: nn.Module, name: str, shape: tuple[int, ...], classes: int) -
         raise InputError(
             f"The model '{name}' fails on samples of shape {list(blank.shape)}: {cause(error)}."
         ) from error
+    if isinstance(getattr(logits, "logits", None), torch.Tensor):
+        module, logits = Answers(module), logits.logits
     module.train()
     got = list(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
     if got != [2, classes]:
         raise InputError(
             f"The model '{name}' maps samples of shape {list(blank.shape)} to {got}; it must give {[2, classes]}."
         )
+    return module

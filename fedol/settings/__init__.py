@@ -147,6 +147,9 @@ class Training:
         TRAINING,
         SCHEDULE,
     )
+    body_lr: float = setting(
+        1e-4, "The learning rate of a pretrained network that learns, too (timm:resnet50+tuned).", TRAINING
+    )
     average: float = setting(
         0.0, "Decay per step of a running average of the weights, which then are the result; 0 is none.", TRAINING
     )

@@ -21,6 +21,8 @@ class RunKeywords(TypedDict, total=False):
     """quick, paper or best: what every other setting is unless it is given."""
     data_dir: str | None
     """Where the dataset's files are."""
+    image_size: int | None
+    """Height and width that a folder's images are made; they are then read as needed, with all of their 16 bits."""
     public: int
     """Unlabelled samples that everyone shares, taken from the training data. Default: 400."""
     clients: int
@@ -71,6 +73,8 @@ class RunKeywords(TypedDict, total=False):
     schedule: str | Callable[..., Any]
     """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
     torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
+    body_lr: float
+    """The learning rate of a pretrained network that learns, too (timm:resnet50+tuned). Default: 0.0001."""
     average: float
     """Decay per step of a running average of the server's weights; 0 is none. Default: 0."""
     defence: str
@@ -103,6 +107,8 @@ class GridKeywords(TypedDict, total=False):
     """quick, paper or best: what every other setting is unless it is given."""
     data_dir: str | Sequence[str | None] | None
     """Where the dataset's files are."""
+    image_size: int | Sequence[int | None] | None
+    """Height and width that a folder's images are made; they are then read as needed, with all of their 16 bits."""
     public: int | Sequence[int]
     """Unlabelled samples that everyone shares, taken from the training data. Default: 400."""
     clients: int | Sequence[int]
@@ -148,6 +154,8 @@ class GridKeywords(TypedDict, total=False):
     schedule: str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
     """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
     torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
+    body_lr: float | Sequence[float]
+    """The learning rate of a pretrained network that learns, too (timm:resnet50+tuned). Default: 0.0001."""
     average: float | Sequence[float]
     """Decay per step of a running average of the server's weights; 0 is none. Default: 0."""
     defence: str | Sequence[str]
@@ -192,6 +200,8 @@ class TrainingKeywords(TypedDict, total=False):
     schedule: str | Callable[..., Any]
     """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
     torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
+    body_lr: float
+    """The learning rate of a pretrained network that learns, too (timm:resnet50+tuned). Default: 0.0001."""
     average: float
     """Decay per step of a running average of the weights, which then are the result; 0 is none. Default: 0."""
 

@@ -19,6 +19,7 @@ from typing import TypeVar
 import torch
 
 from fedol.data.samples import Batches, Preprocessing, Samples
+from fedol.models.pretrained import bodies
 from fedol.training.graph import NotCapturable, Step
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
 from fedol.training.loop import PATH as PLAIN
@@ -67,6 +68,9 @@ class CudaEngine:
         """Capture a job's step and begin, or remember that it needs the plain loop."""
         if teamed(job):
             self._plain.append((job, "several processes train it"))
+            return
+        if bodies(job.model):
+            self._plain.append((job, "its body has a learning rate of its own"))
             return
         if job.inputs.on_disk:
             self._plain.append((job, "its samples are read from files"))

@@ -43,6 +43,8 @@ class Recipe(Training):
             )
         if not 0 < self.lr < float("inf"):
             raise InputError(f"lr must be a positive number, but is {self.lr}.")
+        if not 0 < self.body_lr < float("inf"):
+            raise InputError(f"body_lr must be a positive number, but is {self.body_lr}.")
         if self.patch not in PATCHES:
             raise unknown("patch", str(self.patch), PATCHES)
         check_schedule(self.schedule)

@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedol.data.samples import Step
+from fedol.models.pretrained import bodies
 from fedol.seeding import derive
-from fedol.training.job import Epoch, Fit, Job, OnEpoch
-from fedol.training.optimisers import optimiser_of
+from fedol.training.job import Epoch, Fit, Job, OnEpoch, Recipe
+from fedol.training.optimisers import Optimiser, Paced, optimiser_of
 from fedol.training.snapshot import Average, Snapshot
 
 
@@ -86,7 +87,7 @@ def _train(
     batches, targets = job.prepare.batches(job.inputs, device), job.targets.to(device)
     parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     start = [p.detach().clone() for p in parameters] if recipe.proximal else []
-    optimiser = optimiser_of(recipe.optimiser, parameters, recipe.lr, recipe.weight_decay)
+    optimiser = _optimiser(recipe, model, parameters)
     average = Average(model) if recipe.average else None
     losses: list[float] = []
     if job.resume:
@@ -130,6 +131,17 @@ def _train(
     if average:
         average.apply()
     return outcome()
+
+
+def _optimiser(recipe: Recipe, model: nn.Module, parameters: list[Tensor]) -> Optimiser:
+    """The recipe's; a pretrained body learns at a rate of its own."""
+    slow = {id(p) for body in bodies(model) for p in body.parameters()}
+    most, others = ([p for p in parameters if (id(p) in slow) is pretrained] for pretrained in (False, True))
+    made = optimiser_of(recipe.optimiser, most, recipe.lr, recipe.weight_decay)
+    if not others:
+        return made
+    body = optimiser_of(recipe.optimiser, others, recipe.body_lr, recipe.weight_decay)
+    return Paced(made, body, recipe.body_lr / recipe.lr)
 
 
 def _part(step: Step, mine: slice) -> Step:

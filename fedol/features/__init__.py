@@ -1,0 +1,199 @@
+"""What a frozen pretrained network says of samples, as their preprocessing: a head is then a small model of features.
+
+A head trains on kept features in seconds; as a saved or exported model it takes the same raw samples as any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedol.core.arrays import Array
+from fedol.data.images import Normalisation
+from fedol.data.samples import Batches, Preprocessing, Samples, Shape, preprocessing_of
+from fedol.errors import FedolError, InputError
+from fedol.features.fast import runner
+from fedol.features.store import cached, store
+from fedol.models import ModelSpec
+from fedol.models.bodies import Body
+from fedol.models.pretrained import Pretrained, Resized, body_of, weights_of
+
+AT_ONCE = 32  # samples that go through the network together
+FITTED = 4096  # public samples, evenly spaced, that features are standardised by
+MOST_FEATURES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Features(Preprocessing):
+    """A frozen encoder, then a mean of 0 and a deviation of 1 per feature."""
+
+    kind: ClassVar[str] = "features"
+    encoder: str  # as ``Pretrained`` names it
+    weights: str  # their fingerprint: with others, features mean something else
+    inner: Preprocessing  # of the raw samples
+    raw: Shape  # of one of them
+    mean: tuple[float, ...] = field(default=(), repr=False)
+    std: tuple[float, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def fitted(cls, encoder: str, inputs: Samples, inner: Preprocessing) -> Features:
+        """Standardised by these samples, which should be public."""
+        body = body_of(encoder)
+        found = cls(encoder, weights_of(body.module), suited(body, encoder, inputs, inner), inputs.shape)
+        few = inputs.take(np.unique(np.linspace(0, len(inputs) - 1, min(len(inputs), FITTED)).astype(int)))
+        rows = found.rows(few).double()
+        std = rows.std(0, correction=0)
+        std = torch.where(std > 0, std, 1.0)
+        scale = (tuple(part.float().tolist()) for part in (rows.mean(0), std))
+        return cls(found.encoder, found.weights, found.inner, found.raw, *scale)
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        """Raw values -> standardised features, computed anew."""
+        found: Tensor = self.network().to(batch.device)(batch)
+        return found
+
+    def network(self) -> nn.Module:
+        """All of it as one module, from raw values to standardised features."""
+        body = self._body()
+        if body.tokens:
+            raise FedolError(f"The encoder '{self.encoder}' reads words, so its model takes texts and no tensors.")
+        return FromRaw(self, Resized(body)).eval()
+
+    def rows(self, given: Samples) -> Tensor:
+        """The features of samples, float16 [N, features], as they are kept."""
+        inner = json.dumps([self.encoder, self.weights, self.inner.header(), self.raw])
+        folder = cached() / "features" / hashlib.sha256(inner.encode()).hexdigest()[:16]
+        return store(folder).features(given, self._encode)
+
+    @torch.no_grad()
+    def _encode(self, given: Samples) -> Tensor:
+        body = self._body()
+        parts = [slice(start, start + AT_ONCE) for start in range(0, len(given), AT_ONCE)]
+        if body.tokens is not None:
+            texts: list[str] = given.array().tolist()
+            found = [body.module(body.tokens(texts[part])) for part in parts]
+        else:
+            device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+            run = runner(self.encoder, len(given), device)
+            found = [run(values) for values in self.inner.stream(given, parts, device)]
+        return torch.cat(found).half()
+
+    def _body(self) -> Body:
+        body = body_of(self.encoder)
+        if weights_of(body.module) != self.weights:
+            raise FedolError(
+                f"The weights of '{self.encoder}' are not those that this model was trained with; get the same version."
+            )
+        return body
+
+    def stream(self, given: Samples, parts: Sequence[slice], device: torch.device) -> Iterator[Tensor]:
+        """Of kept features."""
+        rows, standardise = self.rows(given), Standardised(self, device)
+        return (standardise(rows[part].to(device)) for part in parts)
+
+    def batches(self, given: Samples, device: torch.device) -> Batches:
+        """The features on the device: nothing else is needed to train."""
+        return Batches(self.rows(given).to(device), Standardised(self, device))
+
+    def ready(self, given: Samples) -> None:
+        """Compute what is not kept yet."""
+        self.rows(given)
+
+    def prepared(self, shape: Shape) -> Shape:
+        """As many values as features."""
+        return (len(self.mean),)
+
+    def blank(self, shape: Shape) -> Tensor:
+        """Two raw samples."""
+        return self.inner.blank(self.inner.prepared(self.raw))
+
+    def accept(self, values: Samples | Array, shape: Shape) -> Samples:
+        """Raw samples of the kind and shape that the encoder was given."""
+        return self.inner.accept(values, self.inner.prepared(self.raw))
+
+    def header(self) -> dict[str, Any]:
+        """The encoder's name is the model's."""
+        about = {"weights": self.weights, "raw": list(self.raw), "mean": list(self.mean), "std": list(self.std)}
+        return {**self.inner.header(), "features": about}
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any], shape: Shape) -> Self:
+        """What ``header`` gave, under the name of the model."""
+        known, about = Pretrained.parse(header["model"]), header["features"]
+        if known is None or not isinstance(about, dict):
+            raise InputError("it names no encoder")
+        raw, mean, std = about["raw"], about["mean"], about["std"]
+        if not (isinstance(raw, list) and raw and all(type(side) is int and 0 < side < 1 << 16 for side in raw)):
+            raise InputError("the shape of its raw samples makes no sense")
+        for scale in (mean, std):
+            if not isinstance(scale, list) or shape != (len(scale),) or len(scale) > MOST_FEATURES:
+                raise InputError("it does not standardise as many features as it has")
+            if not all(type(value) in (int, float) and abs(value) < 1e38 for value in scale):
+                raise InputError("the mean or the deviation of its features makes no sense")
+        if min(std) <= 0:
+            raise InputError("the deviation of its features is not above 0")
+        inner = preprocessing_of({key: header[key] for key in header.keys() - {"features"}}, tuple(raw))
+        return cls(known.encoder, str(about["weights"]), inner, tuple(raw), tuple(mean), tuple(std))
+
+
+class Standardised(nn.Module):
+    """Kept features, each less its mean and over its deviation."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, features: Features, device: torch.device | None = None) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(features.mean, device=device))
+        self.register_buffer("std", torch.tensor(features.std, device=device))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """float32."""
+        found: Tensor = (rows.float() - self.mean) / self.std
+        return found
+
+
+class FromRaw(nn.Module):
+    """Raw images to standardised features, rounded as kept ones are."""
+
+    def __init__(self, features: Features, body: nn.Module) -> None:
+        super().__init__()
+        self.inner, self.body, self.standardise = features.inner, body, Standardised(features)
+
+    def forward(self, raw: Tensor) -> Tensor:
+        """float32 [n, features]."""
+        found: Tensor = self.standardise(self.body(self.inner(raw)).half())
+        return found
+
+
+def suited(body: Body, encoder: str, inputs: Samples, inner: Preprocessing) -> Preprocessing:
+    """The normalisation that a network was made for; images of 16 bits keep that of the public ones."""
+    if body.tokens:
+        if inputs.kind != "texts":
+            raise InputError(f"The encoder '{encoder}' reads texts, but the samples are {inputs.kind}; choose another.")
+        return inputs.unfitted()
+    if not isinstance(inner, Normalisation):
+        raise InputError(f"The encoder '{encoder}' takes images, but the samples are {inputs.kind}; choose another.")
+    if inputs.detail:
+        return inner
+    if inputs.shape[0] == len(body.mean):
+        return Normalisation(body.mean, body.std, inner.levels, inner.size)
+    grey = (sum(body.mean) / len(body.mean),), (sum(body.std) / len(body.std),)
+    return Normalisation(*grey, inner.levels, inner.size)
+
+
+def preparing(model: ModelSpec, inputs: Samples, inner: Preprocessing) -> Preprocessing:
+    """How samples become what a model takes, where ``inner`` is what suits them: a pretrained one brings its own."""
+    known = Pretrained.parse(model)
+    if known is None:
+        return inner
+    if known.tuned:
+        return suited(body_of(known.encoder), known.encoder, inputs, inner)
+    return Features.fitted(known.encoder, inputs, inner)

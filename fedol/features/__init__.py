@@ -23,7 +23,7 @@ from fedol.features.fast import runner
 from fedol.features.store import cached, store
 from fedol.models import ModelSpec
 from fedol.models.bodies import Body
-from fedol.models.pretrained import Pretrained, Resized, body_of, weights_of
+from fedol.models.pretrained import Pretrained, Resized, body_of
 
 AT_ONCE = 32  # samples that go through the network together
 FITTED = 4096  # public samples, evenly spaced, that features are standardised by
@@ -46,7 +46,7 @@ class Features(Preprocessing):
     def fitted(cls, encoder: str, inputs: Samples, inner: Preprocessing) -> Features:
         """Standardised by these samples, which should be public."""
         body = body_of(encoder)
-        found = cls(encoder, weights_of(body.module), suited(body, encoder, inputs, inner), inputs.shape)
+        found = cls(encoder, body.weights, suited(body, encoder, inputs, inner), inputs.shape)
         few = inputs.take(np.unique(np.linspace(0, len(inputs) - 1, min(len(inputs), FITTED)).astype(int)))
         rows = found.rows(few).double()
         std = rows.std(0, correction=0)
@@ -87,7 +87,7 @@ class Features(Preprocessing):
 
     def _body(self) -> Body:
         body = body_of(self.encoder)
-        if weights_of(body.module) != self.weights:
+        if body.weights != self.weights:
             raise FedolError(
                 f"The weights of '{self.encoder}' are not those that this model was trained with; get the same version."
             )

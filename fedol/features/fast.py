@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from fedol.errors import cause
 from fedol.features.store import cached
 from fedol.files import write_atomically
-from fedol.models.pretrained import Resized, body_of, weights_of
+from fedol.models.pretrained import Resized, body_of
 
 NEEDED = "onnx", "onnxscript", "onnxruntime"
 MANY = 128  # images that are worth a translation
@@ -34,7 +34,7 @@ def runner(encoder: str, count: int, device: torch.device) -> Run:
     body = body_of(encoder)
     module = Resized(body).eval()
     if device.type == "cpu" and all(find_spec(package) for package in NEEDED):
-        file = cached() / "encoders" / f"{weights_of(body.module)}-torch{torch.__version__}.onnx"
+        file = cached() / "encoders" / f"{body.weights}-torch{torch.__version__}.onnx"
         if (file.exists() or count >= MANY) and (session := _session(encoder, file)):
             return lambda images: session(module.fitted(images))
     module.to(device)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from fedol.core.arrays import fingerprint
 from fedol.errors import InputError
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # mean and deviation, where a network does not say
@@ -29,6 +32,14 @@ class Body:
     std: tuple[float, ...] = IMAGENET[1]
     channels: int = 3
     tokens: Callable[[list[str]], Any] | None = None  # texts to what the module takes
+
+    @cached_property
+    def weights(self) -> str:
+        """A fingerprint of its weights."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.module.state_dict().items()):
+            digest.update(f"{name}{fingerprint(tensor.detach().cpu().contiguous().numpy())}".encode())
+        return digest.hexdigest()[:16]
 
 
 class Pooled(nn.Module):

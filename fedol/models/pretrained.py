@@ -9,7 +9,6 @@ weights where there is no internet. Weights are data: safetensors, or what ``tor
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,12 +17,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from fedol.code import imported
-from fedol.core.arrays import fingerprint
 from fedol.errors import FedolError, InputError, cause
-from fedol.files import intact
 from fedol.models.bodies import SOURCES, Body, accepted, from_callable
 
 TUNED, LINEAR = "tuned", "linear"
@@ -86,27 +84,14 @@ def new_body(encoder: str) -> Body:
     return body
 
 
-def weights_of(module: nn.Module) -> str:
-    """A fingerprint of a network's weights."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
-        digest.update(f"{name}{fingerprint(tensor.detach().cpu().contiguous().numpy())}".encode())
-    return digest.hexdigest()[:16]
-
-
 def read_weights(path: Path) -> Mapping[str, Tensor]:
     """The tensors of a file, without running code that it holds."""
     if not path.is_file():
         raise InputError(f"There is no file of weights {path}; give a .safetensors, .pth or .bin file.")
-    with intact(path, "give a .safetensors file, or one of tensors alone"):
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return load_file(path)
-        try:
-            found: Any = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # pickle's own, and what it refuses
-            raise InputError(f"{path} holds more than tensors, or is damaged; give a .safetensors file.") from error
+    try:
+        found: Any = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
+    except Exception as error:  # pickle's own, what it refuses, and what is damaged
+        raise InputError(f"{path} is damaged or holds more than tensors; give a .safetensors file.") from error
     for wrapped in ("state_dict", "model"):
         found = found.get(wrapped, found) if isinstance(found, dict) else found
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):

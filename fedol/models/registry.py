@@ -45,7 +45,7 @@ def trusted(name: str, where: str, trust_code: bool) -> ModelSpec:
     The latter is the very class of then: nothing is imported. Other code is refused, unless the caller vouches for it.
     """
     if name in _BUILT and not trust_code:
-        return _BUILT[name]
+        return name if Pretrained.parse(name) else _BUILT[name]
     check(name, where, trust_code)
     return name
 

@@ -12,11 +12,13 @@ from torch import nn
 from fedol import methods
 from fedol.core.arrays import Array
 from fedol.core.union import unsure_above
+from fedol.data.findings import ANSWERS
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, unknown
 from fedol.knowledge import Knowledge
 from fedol.knowledge.upload import Uploads
 from fedol.methods import Distillation, Method, Targets, Teacher
+from fedol.methods.questions import Questions
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
 from fedol.robust import NONE, Defence, screen
@@ -104,6 +106,7 @@ def distill(
     model: ModelSpec = "resnet56",
     method: str = "fedol",
     classes: Sequence[str] | None = None,
+    findings: Sequence[str] = (),
     width: int = 16,
     seed: int = 0,
     device: str = "auto",
@@ -112,29 +115,38 @@ def distill(
 ) -> ServerModel:
     """Train a server model from clients' knowledge and the public samples (an array: uint8 [N, channels, H, W]).
 
-    ``knowledge`` holds ``Knowledge`` or arrays of probabilities [N, C], one per client. ``settings`` are the fields of
+    ``knowledge`` holds ``Knowledge`` or arrays of probabilities [N, C], one per client. Where a sample may have several
+    ``findings``, name them; an array then holds how probable each is, [N, findings]. ``settings`` are the fields of
     ``Voting`` (iterations, tau, rho, rho_step) and of ``Training`` (epochs, batch_size, lr, optimiser, schedule,
     weight_decay, augment, patch, average). ``defence`` names defences against clients that lie
     (``fedol.robust``), for instance "trust,exact,cap,runoff".
     """
     shared = samples(public, "public samples")
+    from_array = Knowledge.from_findings if findings else Knowledge.from_probabilities
     clients = [
-        item if isinstance(item, Knowledge) else Knowledge.from_probabilities(item, client=f"client {number}")
+        item if isinstance(item, Knowledge) else from_array(item, client=f"client {number}")
         for number, item in enumerate(knowledge)
     ]
     if not clients:
         raise InputError("There is no client to learn from; pass at least one client's knowledge.")
+    count = clients[0].log_probs.shape[1]
     for client in clients:
-        if client.log_probs.shape != (len(shared), clients[0].log_probs.shape[1]):
+        if client.log_probs.shape[1] != count or client.samples != len(shared):
             raise InputError(
                 f"{client.client} predicts {list(client.log_probs.shape)}, but there are {len(shared)} public "
-                f"{shared.kind} and {clients[0].client} has {clients[0].log_probs.shape[1]} classes."
+                f"{shared.kind} and {clients[0].client} has {count} classes."
             )
-    count = clients[0].log_probs.shape[1]
-    names = [str(c) for c in range(count)] if classes is None else classes
+        if client.findings != len(findings):
+            raise InputError(
+                f"{client.client} answers about {client.findings} findings of a sample, but {len(findings)} are named; "
+                "name those that it answers about."
+            )
+    if findings and classes is not None:
+        raise InputError("Samples have classes or findings; name one of both.")
+    names = ANSWERS if findings else [str(c) for c in range(count)] if classes is None else classes
     if len(names) != count:
         raise InputError(f"There are {len(names)} class names, but the clients predict {count} classes.")
-    architecture = Architecture.on(shared, model, names, width)
+    architecture = Architecture.on(shared, model, names, width, findings=findings)
     wanted = replace(_wanted(method, {**settings}), defence=Defence.parse(defence))
     where, known = resolve_device(device), methods.knowing(methods.find(method).name)
     ((_, learnt),) = drive([learn(known, clients, shared, architecture, wanted, seed, where)], where)
@@ -169,7 +181,7 @@ def learn(
     A process for ``training.drive``, so that several servers can train side by side. ``note`` is handed each client
     once, with its position, also those that are not listened to.
     """
-    teacher, screening = hear(method, knowledge, settings, store, note)
+    teacher, screening = hear(method, knowledge, settings, store, note, len(architecture.findings))
     server = yield from serve(teacher, public, architecture, settings.recipe, seed, device, store, name, start)
     return Learnt(server, screening)
 
@@ -180,18 +192,23 @@ def hear(
     settings: Distillation,
     store: Store | None = None,
     note: Note | None = None,
+    findings: int = 0,
 ) -> tuple[Teacher, list[dict[str, Any]]]:
-    """Screen the clients, and let the method hear those that are listened to; the verdict beside its teacher."""
+    """Screen the clients, and let the method hear those that are listened to; the verdict beside its teacher.
+
+    Of ``findings`` the method hears them about each. Nobody is screened then: an honest client that never saw a finding
+    is sure that nobody has it, and agrees with the others no more than a liar does.
+    """
     audience, screening = Audience(knowledge, note), list[dict[str, Any]]()
     heard: Iterable[Knowledge] = audience
-    if settings.defence.trust:
+    if settings.defence.trust and not findings:
         kept = store.screening() if store else None
         masses = method.client.sends == "ratios"
         screening = screen(audience, masses).as_json() if kept is None else kept
         if store and kept is None:
             store.judged(screening)
         heard = audience.without([k for k, entry in enumerate(screening) if entry["left_out"]])
-    teacher = method.teacher(heard, settings)
+    teacher = Questions.of(method, heard, settings, findings) if findings else method.teacher(heard, settings)
     audience.note_the_rest()
     return teacher, screening
 
@@ -220,9 +237,10 @@ def serve(
     for iteration in range(len(server.history) + 1, teacher.iterations + 1):
         votes = iteration > 1 or start is not None
         targets = teacher.targets(iteration, server.predict_log_proba(public).exp() if votes else None)
-        if targets.soft.shape != (len(public), len(architecture.classes)):
+        rows = len(public) * max(1, len(architecture.findings))
+        if targets.soft.shape != (rows, len(architecture.classes)):
             raise InputError(
-                f"Targets must be [{len(public)}, {len(architecture.classes)}], a row for each sample and a column for "
+                f"Targets must be [{rows}, {len(architecture.classes)}], a row for each sample and a column for "
                 f"each class, but the method's are {list(targets.soft.shape)}."
             )
         if not torch.isfinite(targets.soft).all():
@@ -233,7 +251,7 @@ def serve(
             name=f"{name} {iteration}/{teacher.iterations}",
             model=server.module,
             inputs=public,
-            targets=targets.soft,
+            targets=targets.soft.view(len(public), -1, 2) if architecture.findings else targets.soft,
             prepare=architecture.prepare,
             recipe=recipe,
             seed=derive(seed, "server", iteration),

@@ -26,6 +26,7 @@ from fedol.errors import FedolError, InputError, cause, measures
 from fedol.features import Features, preparing
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe, parameter_count
+from fedol.models.findings import Findings
 from fedol.models.held import Held, sound
 from fedol.models.openset import OpenSet, sensible
 from fedol.models.pretrained import Pretrained
@@ -49,14 +50,23 @@ class Architecture:
     prepare: Preprocessing
     folds: int = 0  # of a client that also knows what is public: a net for each, with one more class
     held: tuple[int, ...] = ()  # the classes that a client holds, where it lacks some: it has outputs for these alone
+    findings: tuple[
+        str, ...
+    ] = ()  # where a sample may have several: an output for each, and no and yes are the classes
 
     @classmethod
     def on(
-        cls, inputs: Samples, model: ModelSpec, classes: Sequence[str], width: int, prepare: Preprocessing | None = None
+        cls,
+        inputs: Samples,
+        model: ModelSpec,
+        classes: Sequence[str],
+        width: int,
+        prepare: Preprocessing | None = None,
+        findings: Sequence[str] = (),
     ) -> Architecture:
         """A model for these samples, and for their like; prepared as suits them unless something else is said."""
         prepare = preparing(model, inputs, prepare or inputs.fit(inputs))
-        return cls(model, tuple(classes), prepare.prepared(inputs.shape), width, prepare)
+        return cls(model, tuple(classes), prepare.prepared(inputs.shape), width, prepare, findings=tuple(findings))
 
     def holding(self, labels: npt.NDArray[np.int64]) -> Architecture:
         """The same for a client with these labels: for the classes among them alone."""
@@ -79,7 +89,10 @@ class Architecture:
         return OpenSet([self._net(1, derive(seed, "fold", k)) for k in range(self.folds)])
 
     def _net(self, more: int, seed: int) -> nn.Module:
-        """One net, with so many outputs more than classes."""
+        """One net, with so many outputs more than classes, or findings."""
+        if self.findings:
+            every = len(self.findings) + more
+            return Findings(create(self.model, classes=every, shape=self.shape, width=self.width, seed=seed))
         outputs, classes = len(self.answers) + more, len(self.classes) + more
         net = create(self.model, classes=outputs, shape=self.shape, width=self.width, seed=seed)
         return Held(net, [*self.answers, *range(len(self.classes), classes)], classes) if self.held else net
@@ -99,6 +112,7 @@ class Architecture:
             "width": self.width,
             **({"folds": self.folds} if self.folds else {}),
             **({"held": list(self.held)} if self.held else {}),
+            **({"findings": list(self.findings)} if self.findings else {}),
             **self.prepare.header(),
         }
 
@@ -118,8 +132,11 @@ class Architecture:
         held = header.get("held", [])
         if not (held == [] or (isinstance(held, list) and sound(held, len(classes)))):
             raise InputError("the classes that it holds make no sense")
+        findings = header.get("findings", [])
+        if not (isinstance(findings, list) and all(map(_text, findings)) and (not findings or len(classes) == 2)):
+            raise InputError("its findings are not a list of names")
         prepare = (Features.from_header if "features" in header else preprocessing_of)(header, tuple(shape))
-        return cls(model, tuple(classes), tuple(shape), width, prepare, folds, tuple(held))
+        return cls(model, tuple(classes), tuple(shape), width, prepare, folds, tuple(held), tuple(findings))
 
 
 @dataclass(eq=False, repr=False)
@@ -138,7 +155,7 @@ class ServerModel(Card):
             "model": describe(known.model),
             "parameters": parameter_count(self.module),
             "takes": f"{known.takes[0]} {measures(known.takes[1])}",
-            "classes": len(known.classes),
+            **({"findings": len(known.findings)} if known.findings else {"classes": len(known.classes)}),
             "device": str(self.device),
         }
 
@@ -148,24 +165,33 @@ class ServerModel(Card):
         return self.architecture.classes
 
     @property
+    def findings(self) -> tuple[str, ...]:
+        """What a sample may have several of, in the order of the predictions; empty where it is of one class."""
+        return self.architecture.findings
+
+    @property
     def image_size(self) -> int | None:
         """What image files are made before it sees them; None where they must have its size."""
         return self.architecture.prepare.header().get("size")
 
     def predict_log_proba(self, inputs: Samples | Array) -> Tensor:
-        """Log-probabilities [N, classes] of samples, or of uint8 images [N, channels, H, W]."""
+        """Log-probabilities [N, classes] of samples, or of uint8 images [N, channels, H, W].
+
+        Of findings those of no and yes, a row for each finding of each sample (``fedol.data.findings``).
+        """
         known = self.architecture
         return predict(self.module, known.prepare.accept(inputs, known.shape), known.prepare, self.device)
 
     def predict_proba(self, inputs: Samples | Array) -> np.ndarray:
-        """Probabilities [N, classes] of samples, or of uint8 images [N, channels, H, W]."""
+        """Probabilities [N, classes] or [N, findings] of samples, or of uint8 images [N, channels, H, W]."""
         probs: np.ndarray = self.predict_log_proba(inputs).exp().numpy()
-        return probs
+        return probs[:, 1].reshape(-1, len(self.findings)) if self.findings else probs
 
     def predict(self, inputs: Samples | Array) -> np.ndarray:
-        """The most probable class of each sample, as an index into ``classes``."""
-        index: np.ndarray = self.predict_proba(inputs).argmax(1)
-        return index
+        """The most probable class of each sample, as an index into ``classes``; of findings whether each is there."""
+        probs = self.predict_proba(inputs)
+        found: np.ndarray = probs > 0.5 if self.findings else probs.argmax(1)
+        return found
 
     def known(self, probs: Array) -> npt.NDArray[np.bool_] | None:
         """Of its predictions [N, classes], which are on samples like some client's; None where it cannot tell.
@@ -247,10 +273,12 @@ class FromRaw(nn.Module):
         super().__init__()
         prepare = model.architecture.prepare
         self.module, self.prepare = model.module, prepare.network() if isinstance(prepare, Features) else prepare
+        self.several = bool(model.findings)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Raw values to probabilities [N, classes]."""
-        return torch.softmax(self.module(self.prepare(inputs)), 1)
+        """Raw values to probabilities [N, classes], or of findings [N, findings]."""
+        probs = torch.softmax(self.module(self.prepare(inputs)), -1)
+        return probs[..., 1] if self.several else probs
 
 
 def export_onnx(model: ServerModel, path: Path) -> None:
@@ -291,7 +319,9 @@ def _steps(model: ServerModel, path: Path) -> Iterator[None]:
             graph = onnx.load(Path(scratch) / "model.onnx")
     except Exception as error:  # other people's models can fail anywhere inside the exporter
         raise FedolError(f"This model cannot be written as ONNX: {cause(error)}.") from error
-    onnx.helper.set_model_props(graph, {"classes": json.dumps(list(model.classes), ensure_ascii=False)})
+    said = {"findings": model.findings} if model.findings else {"classes": model.classes}
+    props = {name: json.dumps(list(names), ensure_ascii=False) for name, names in said.items()}
+    onnx.helper.set_model_props(graph, props)
     onnx.checker.check_model(graph)
     write_atomically(path, graph.SerializeToString())
     yield

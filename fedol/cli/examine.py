@@ -78,7 +78,7 @@ def audit(
               fedol audit --task task --model mine.safetensors --data my.npz
     """
     from fedol.config import configure_client, trusted
-    from fedol.federation.audit import run_audit, words
+    from fedol.federation.audit import check_auditable, run_audit, words
     from fedol.privacy.audit import SHADOWS
     from fedol.privacy.audit import audit as attack
     from fedol.report.live import LiveProgress
@@ -105,6 +105,7 @@ def audit(
         given = trusted(config, settings, trust_code)
         training = {item.name: given[item.name] for item in fields(Training) if item.name in given}
         folder = TaskFolder.open(task)
+        check_auditable(folder.task)
         members, others = client_data(data, folder.task)
         shared = folder.samples(public)
         how = codec or folder.task.codec

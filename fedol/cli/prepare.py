@@ -44,7 +44,12 @@ def _group() -> None:
 def new_task(
     folder: Annotated[Path, typer.Argument(help="Where to write the task.")],
     public: Annotated[Path, typer.Option(help=f"The public samples: {UNLABELLED}.")],
-    classes: Annotated[str, typer.Option(help="Class names in their order: a,b,c or a file with one per line.")],
+    classes: Annotated[
+        str | None, typer.Option(help="Class names in their order: a,b,c or a file with one per line.")
+    ] = None,
+    findings: Annotated[
+        str | None, typer.Option(help="Instead of classes, what a sample may have several of: names likewise.")
+    ] = None,
     image_size: Annotated[
         int | None,
         typer.Option(help="Height and width that everyone makes the images; they may be of any size, and of 16 bits."),
@@ -97,6 +102,7 @@ def new_task(
     Examples: fedol task new task --public images/ --classes cat,dog --client alice --client bob=PUBLIC_KEY
               fedol task new task --public images/ --classes cat,dog --helpers A.pub,B.pub --client a=KEY --client b=KEY
     """
+    from fedol.data.findings import ANSWERS
     from fedol.data.own import load_samples
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.signing import check_public_key
@@ -114,7 +120,11 @@ def new_task(
         if who in clients:
             raise InputError(f"The client '{who}' is given twice; give each one once, with its key.")
         clients[who] = check_public_key(key) if keyed else None
-    base = Task.of(shared, class_names(classes), folder.resolve().name if name is None else name)
+    if (classes is None) == (findings is None):
+        raise InputError("Give --classes a,b,c (a sample has one) or --findings a,b,c (it may have several).")
+    told = folder.resolve().name if name is None else name
+    names = class_names(findings or classes or "")
+    base = Task.of(shared, ANSWERS, told, names) if findings else Task.of(shared, names, told)
     accepted = tuple(codec.strip() for codec in codecs.split(",") if codec.strip())
     # Not from a seed: a federation that is repeated must not take what was signed for the last one.
     task = replace(base, codecs=accepted, max_bytes=max_bytes, clients=clients, nonce=secrets.token_hex(8))
@@ -126,7 +136,8 @@ def new_task(
     if as_json:
         print(json.dumps({"folder": str(folder), "id": task.id, "name": task.name, "samples": task.samples}))
         return
-    say(f"Task {task.name} ({task.id}): {task.samples:,} public samples, {len(task.classes)} classes.")
+    kind = "findings" if findings else "classes"
+    say(f"Task {task.name} ({task.id}): {task.samples:,} public samples, {len(names)} {kind}.")
     if task.secret:
         say(f"Answers are summed in secret by {' and '.join(task.secret.helpers)}, of {task.secret.least} and more.")
     say(f"Give everyone a copy of {folder}{'; the public samples travel otherwise' if only_fingerprint else ''}.")

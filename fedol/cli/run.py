@@ -161,13 +161,14 @@ def partition(
     wanted = configure(preset, config, settings, trust_code=True)  # which builds no model
     with LiveProgress(quiet=as_json):
         dealt = Scenario(wanted).describe()
-    classes, counts = dealt["classes"], np.array(dealt["samples_per_client_and_class"])
+    kind = "findings" if "findings" in dealt else "classes"
+    names, counts = dealt[kind], np.array(dealt["samples_per_client_and_class"])
     if plot:
-        partition_heat_map(counts, classes, f"{dealt['dataset']}, {wanted.partition}", plot)
+        partition_heat_map(counts, names, f"{dealt['dataset']}, {wanted.partition}", plot)
     if as_json:
-        print(json.dumps({key: dealt[key] for key in ("classes", "samples_per_client_and_class")}))
+        print(json.dumps({key: dealt[key] for key in (kind, "samples_per_client_and_class")}))
     else:
-        Console().print(partition_table(counts, classes))
+        Console().print(partition_table(counts, names, kind))
 
 
 def report(
@@ -230,6 +231,9 @@ def predict(
         found, names = load_samples(samples, image_size=model.image_size)
         parts = [found.take(slice(start, start + BATCH)) for start in range(0, len(found), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
+    if model.findings:
+        _print_findings(model.findings, names, probs, as_json)
+        return
     rows = [
         {"image": name, "class": model.classes[row.argmax()], "probability": float(row.max())}
         for name, row in zip(names, probs, strict=True)
@@ -243,6 +247,20 @@ def predict(
         image, name = (shown(line[key], "cell") for key in ("image", "class"))
         note = "" if line.get("known", True) else "\tlike no client's data"
         print(f"{image}\t{name}\t{line['probability']:.4f}{note}")
+
+
+def _print_findings(findings: tuple[str, ...], names: list[str], probs: Any, as_json: bool) -> None:
+    """The probability of every finding of each sample: a line a sample, a column a finding, separated by tabs."""
+    from fedol.text import shown
+
+    if as_json:
+        found = [dict(zip(findings, map(float, row), strict=True)) for row in probs]
+        said = [{"image": name, "findings": row} for name, row in zip(names, found, strict=True)]
+        print(json.dumps(said, indent=1))
+        return
+    print("\t".join(["sample", *(shown(name, "cell") for name in findings)]))
+    for name, row in zip(names, probs, strict=True):
+        print("\t".join([shown(name, "cell"), *(f"{value:.4f}" for value in row)]))
 
 
 def export(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedol.core.arrays import fingerprint as fingerprint
+from fedol.data.findings import ANSWERS, check_findings, check_marks
 from fedol.data.samples import Preprocessing, Samples, samples
 from fedol.errors import InputError, measures
 from fedol.seeding import numpy_generator
@@ -35,7 +36,7 @@ MOST_CLASSES = 65_536  # a larger label is a mistake (an id, a pixel), not a cla
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Labelled(Card):
-    """Samples with their labels, ``y`` int64 [N], and their sites if known."""
+    """Samples with their labels, ``y`` int64 [N], or [N, findings] of zeros and ones; and their sites if known."""
 
     samples: Samples
     y: npt.NDArray[np.int64]
@@ -48,6 +49,15 @@ class Labelled(Card):
         """How many of what."""
         sites = {} if self.groups is None else {"sites": len(np.unique(self.groups))}
         return {"kind": self.samples.kind, "samples": len(self), "shape": measures(self.samples.shape), **sites}
+
+    @property
+    def answers(self) -> npt.NDArray[np.int64]:
+        """The right answer to every question: the labels, of findings row by row (``fedol.data.findings``)."""
+        return self.y.ravel()
+
+    def counts(self, classes: int) -> npt.NDArray[np.int64]:
+        """How many samples are of each class, or have each finding."""
+        return self.y.sum(0) if self.y.ndim == 2 else np.bincount(self.y, minlength=classes)
 
     @property
     def x(self) -> npt.NDArray[Any]:
@@ -66,12 +76,16 @@ class Labelled(Card):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset(Card):
-    """Training and test samples of the same kind and shape, and the names of their classes."""
+    """Training and test samples of the same kind and shape, and the names of their classes.
+
+    Where a sample has several labels at once, these are its ``findings``, and its classes are no and yes.
+    """
 
     name: str
     train: Labelled
     test: Labelled
     classes: tuple[str, ...]
+    findings: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """How many of what."""
@@ -82,7 +96,7 @@ class Dataset(Card):
             "train": held.pop("samples"),
             "test": len(self.test),
             **held,
-            "classes": len(self.classes),
+            **({"findings": len(self.findings)} if self.findings else {"classes": len(self.classes)}),
         }
 
     @property
@@ -100,7 +114,7 @@ class Dataset(Card):
         """SHA-256 over the samples and labels of both parts, in order, the class names, and the sites if known."""
         parts = [each for part in (self.train, self.test) for each in (part.samples.fingerprint, fingerprint(part.y))]
         parts += [] if self.train.groups is None else [fingerprint(self.train.groups)]
-        parts += self.classes
+        parts += self.findings or self.classes
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @property
@@ -123,7 +137,8 @@ class Dataset(Card):
 
         Images are [N, H, W], [N, C, H, W] or [N, H, W, C] with one or three channels (where both of the last two
         could be meant, channels come first), uint8 or floats in [0, 1], which are rounded to uint8.
-        Labels are integers 0..C-1; without ``classes`` the names are "0", "1", ... up to the largest label.
+        Labels are integers 0..C-1; without ``classes`` the names are "0", "1", ... up to the largest label. Labels of
+        zeros and ones [N, C] mark the findings of each sample, whose names ``classes`` are then.
         ``groups`` are the sites of the training images, names or numbers; the partition ``sites`` makes them clients.
         """
         x, test = pixels(train_x, f"{name}: train_x"), pixels(test_x, f"{name}: test_x")
@@ -132,16 +147,11 @@ class Dataset(Card):
                 f"{name}: training images are {measures(x.shape[1:])} but test images are {measures(test.shape[1:])}; "
                 "make them the same size."
             )
-        y, test_labels = _labels(train_y, len(x), f"{name}: train_y"), _labels(test_y, len(test), f"{name}: test_y")
-        top = int(max(y.max(), test_labels.max()))
-        names = tuple(str(c) for c in (range(top + 1) if classes is None else classes))
-        if top >= len(names):
-            raise InputError(f"{name}: label {top} has no name among the {len(names)} classes; labels count from 0.")
-        fewest = 2 if classes is None else 1  # a client may hold one of its task's classes, and say which
-        if len(names) < fewest or len(set(names)) < len(names):
-            raise InputError(f"{name}: the class names must be two or more and all different, not {_brief(names)}.")
+        several = np.ndim(train_y) == 2 and np.shape(train_y)[1] > 1  # one finding is two classes
+        read = _marks if several else _classes
+        y, test_labels, names, findings = read(train_y, test_y, classes, (len(x), len(test)), name)
         sites = None if groups is None else _groups(groups, len(x), f"{name}: groups")
-        return cls(name, Labelled(samples(x), y, sites), Labelled(samples(test), test_labels), names)
+        return cls(name, Labelled(samples(x), y, sites), Labelled(samples(test), test_labels), names, findings)
 
 
 def pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:
@@ -163,6 +173,38 @@ def pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:
             raise InputError(f"{where} has floats outside [0, 1] or not finite; divide by 255 or give uint8.")
         array = np.rint(array * 255).astype(np.uint8)
     return np.ascontiguousarray(array)
+
+
+Labels = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], tuple[str, ...], tuple[str, ...]]
+
+
+def _classes(
+    train: npt.ArrayLike, test: npt.ArrayLike, classes: Sequence[str] | None, counts: tuple[int, int], name: str
+) -> Labels:
+    """Both parts' labels where a sample is of one class, the classes' names, and no findings."""
+    y, test_y = _labels(train, counts[0], f"{name}: train_y"), _labels(test, counts[1], f"{name}: test_y")
+    top = int(max(y.max(), test_y.max()))
+    names = tuple(str(c) for c in (range(top + 1) if classes is None else classes))
+    if top >= len(names):
+        raise InputError(f"{name}: label {top} has no name among the {len(names)} classes; labels count from 0.")
+    fewest = 2 if classes is None else 1  # a client may hold one of its task's classes, and say which
+    if len(names) < fewest or len(set(names)) < len(names):
+        raise InputError(f"{name}: the class names must be two or more and all different, not {_brief(names)}.")
+    return y, test_y, names, ()
+
+
+def _marks(
+    train: npt.ArrayLike, test: npt.ArrayLike, classes: Sequence[str] | None, counts: tuple[int, int], name: str
+) -> Labels:
+    """Both parts' marks where a sample may have several findings, no and yes, and the findings' names."""
+    y, test_y = check_marks(train, counts[0], f"{name}: train_y"), check_marks(test, counts[1], f"{name}: test_y")
+    findings = check_findings(range(y.shape[1]) if classes is None else classes, name)
+    for marks, part in ((y, "train_y"), (test_y, "test_y")):
+        if marks.shape[1] != len(findings):
+            raise InputError(
+                f"{name}: {part} marks {marks.shape[1]} findings, but {len(findings)} have names; make them the same."
+            )
+    return y, test_y, ANSWERS, findings
 
 
 def _labels(values: npt.ArrayLike, count: int, where: str) -> npt.NDArray[np.int64]:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from fedol.config import configure
-from fedol.errors import FedolError
+from fedol.errors import FedolError, InputError
 from fedol.federation.scenario import Scenario
 from fedol.files import intact, read_json
 from fedol.knowledge.header import Guarantee
+from fedol.knowledge.task import Task
 from fedol.model import load
 from fedol.privacy.audit import audit
 from fedol.progress import watched
@@ -45,6 +46,7 @@ def run_audit(
         )
     config = configure(overrides=settings)
     here, found = Scenario(config), []
+    check_auditable(here.task)
     for k in watched(range(min(clients, config.clients)), "clients"):
         model = replace(load(RunFolder(folder).client_model(k), trust_code=trust_code), device=here.device)
         rest = here.data.private.take(np.setdiff1d(np.arange(len(here.data.private)), here.shares[k]))
@@ -54,6 +56,12 @@ def run_audit(
         one = audit(model, members, others, public, config.recipe, how, shadows, config.seed, on_epoch, release)
         found.append({"client": k, "samples": len(members), **one})
     return {"run": str(folder), "clients": found}
+
+
+def check_auditable(task: Task) -> None:
+    """Refuse a task of findings: an attacker's figures are about the one class of a sample."""
+    if task.findings:
+        raise InputError("There is no audit where a sample has several findings; its figures are about classes.")
 
 
 def words(found: dict[str, Any]) -> list[str]:

@@ -36,6 +36,8 @@ def client_data(source: str, task: Task) -> tuple[Labelled, Labelled]:
     size = task.image_size if Path(source).expanduser().is_dir() else None
     data = _made(source) if ":" in source and not Path(source).exists() else load(source, image_size=size)
     index = task_classes(data, task)
+    if task.findings:
+        return data.train, data.test
     train, test = (Labelled(part.samples, index[part.y]) for part in (data.train, data.test))
     return train, test
 
@@ -55,7 +57,10 @@ def _made(source: str) -> Dataset:
 
 
 def task_classes(data: Dataset, task: Task) -> np.ndarray:
-    """The task's class of every class of the data."""
+    """The task's class of every class of the data; data of findings must have the task's."""
+    if data.findings != task.findings:
+        have, wants = (", ".join(each) or "none, but a class of each sample" for each in (data.findings, task.findings))
+        raise InputError(f"{data.name} has the findings {have}; the task wants {wants}.")
     if set(data.classes) <= set(task.classes):
         return np.array([task.classes.index(name) for name in data.classes])
     if data.unnamed and len(data.classes) <= len(task.classes):
@@ -103,7 +108,11 @@ def client_fit(
     prepare = train.samples.unfitted() if budget else train.samples.fit(public)
     model = spec_for(model) if budget else model
     like = train.samples if public is None else public  # which a pretrained model's features are standardised by
-    architecture = replace(Architecture.on(like, model, task.classes, width, prepare), folds=folds)
+    known = Architecture.on(like, model, task.classes, width, prepare, task.findings)
+    architecture = replace(known, folds=folds)
+    if task.findings and (own_classes or budget):
+        what = "--own-classes" if own_classes else "--dp-epsilon"
+        raise InputError(f"The task asks for findings of a sample, for which there is no {what}; leave it out.")
     architecture.prepare.ready(train.samples)
     if own_classes:
         architecture = architecture.holding(train.y)
@@ -142,7 +151,7 @@ def client_fit(
     if guarantee:
         record["privacy"] = asdict(guarantee)
     trained = ServerModel(whole.model, architecture, [record], where)
-    score = accuracy(trained.predict_log_proba(test.samples), test.y)
+    score = accuracy(trained.predict_log_proba(test.samples), test.answers)
     trained.save(out)
     for file in kept:
         file.forget()

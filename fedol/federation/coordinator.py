@@ -80,7 +80,10 @@ class Coordinator:
         self.device = resolve_device(config.device)
         self.public = folder.samples(public)
         # Fitted on the public samples: the server sees no private one.
-        self.architecture = Architecture.on(self.public, config.server_model, self.task.classes, config.width)
+        known = self.task
+        self.architecture = Architecture.on(
+            self.public, config.server_model, known.classes, config.width, findings=known.findings
+        )
         self.settings = config.distillation
         self.architecture.build()  # a model that cannot be built is an error now, not after the deadline
         self._start = start
@@ -268,7 +271,7 @@ class Coordinator:
             self._keep(server)
             return Learnt(server), None
         files = [self._clients / f"{name}.fedol" for name in self.roster.clients]
-        hearing = Hearing(len(self.public), len(files), self.config.seed, self.settings.defence)
+        hearing = Hearing(self.task.rows, len(files), self.config.seed, self.settings.defence)
         process = learn(
             method,
             knowledge_files(files, self.task),

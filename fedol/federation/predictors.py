@@ -7,8 +7,8 @@ What a model is handed:
     ONNX                                                 whichever of these its input's type and rank ask for
     a fitted ``fedol.OpenSet``                            nothing: it has answered already, with masses
 What it gives: a row per sample with a number per class of the task, in its order: probabilities, or logits from
-networks. One with ``classes_`` may know only some of the classes, as positions or by name, and so may a model file;
-then the client's file says which, and has columns for these alone.
+networks; of findings, a number per finding. One with ``classes_`` may know only some of the classes, as positions or by
+name, and so may a model file; then the client's file says which, and has columns for these alone.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _given_ratios(spec: str, model: Any, public: Samples, task: Task, client: st
         raise
     except Exception as error:  # other people's models
         raise InputError(f"The model '{spec}' fails on the public {public.kind}: {cause(error)}.") from error
-    if not isinstance(found, Knowledge) or found.log_probs.shape != (len(public), len(task.classes)):
+    if not isinstance(found, Knowledge) or found.log_probs.shape != (task.rows, len(task.classes)):
         raise InputError(f"The model '{spec}' gives no knowledge of this task; fit it to the task's public samples.")
     return replace(found, task=task.ref, client=client)
 
@@ -81,7 +81,9 @@ def _given_ratios(spec: str, model: Any, public: Samples, task: Task, client: st
 def _known(model: Any, task: Task) -> Any:
     """The classes that a model's columns stand for, by name or position; None where there is one for each in order."""
     if not isinstance(model, ServerModel):
-        return getattr(model, "classes_", None)
+        return None if task.findings else getattr(model, "classes_", None)
+    if model.findings != task.findings:
+        raise InputError("The model was trained for other findings than the task's; train it for this task.")
     names = [model.classes[c] for c in model.architecture.answers]
     if not set(names) <= set(task.classes):
         raise InputError("The model was trained for other classes than the task's; train it for this task.")
@@ -98,8 +100,9 @@ def _values(spec: str, model: Any, inputs: Samples, task: Task) -> tuple[np.ndar
     except Exception as error:  # other people's models
         raise InputError(f"The model '{spec}' fails on the public {inputs.kind}: {cause(error)}.") from error
     found = None if known is None else places(known, task.classes, values.shape)
-    expected = (len(inputs), len(task.classes if found is None else found))
-    if values.shape != expected:
+    expected = (len(inputs), len(task.findings or (task.classes if found is None else found)))
+    rows = len(inputs) * len(task.findings), len(task.classes)  # which our own models give of findings
+    if values.shape != expected and not (task.findings and values.shape == rows):
         raise InputError(
             f"The model '{spec}' gives predictions of shape {list(values.shape)}; expected {list(expected)}."
         )
@@ -109,6 +112,10 @@ def _values(spec: str, model: Any, inputs: Samples, task: Task) -> tuple[np.ndar
 def _knowledge(
     values: np.ndarray, task: Task | None = None, client: str = "client", classes: list[int] | None = None
 ) -> Knowledge:
+    if task is not None and task.findings:
+        if values.shape[1] == len(task.findings) and (values >= 0).all() and (values <= 1).all():
+            return Knowledge.from_findings(values, task, client)
+        return Knowledge.from_logits(values, task, client)
     if _distributions(values):
         return Knowledge.from_probabilities(values, task, client, classes)
     sums = values.sum(1)
@@ -233,10 +240,20 @@ def _batch(model: Any, inputs: Samples) -> np.ndarray:
             logits: np.ndarray = model.eval()(torch.from_numpy(inputs.floats())).float().cpu().numpy()
         return logits
     if hasattr(model, "predict_proba"):
-        return np.asarray(model.predict_proba(inputs.floats().reshape(len(inputs), -1)))
+        said = model.predict_proba(inputs.floats().reshape(len(inputs), -1))
+        return _of_each_finding(model, said) if isinstance(said, list) else np.asarray(said)
     if callable(model):
         return np.asarray(model(inputs.array()), dtype=np.float32)
     raise InputError(f"A {type(model).__name__} is not a model: it has no predict_proba and cannot be called.")
+
+
+def _of_each_finding(model: Any, said: list[Any]) -> np.ndarray:
+    """Of scikit-learn's answers on several findings, [n, 2] each, how probable each one is: [n, findings]."""
+    known = [list(labels) for labels in model.classes_]  # a client may have seen no sample with a finding, or all
+    columns = [
+        p[:, labels.index(1)] if 1 in labels else np.zeros(len(p)) for p, labels in zip(said, known, strict=True)
+    ]
+    return np.stack(columns, 1)
 
 
 def _distributions(values: np.ndarray) -> bool:

@@ -20,9 +20,10 @@ from fedol import methods
 from fedol.config import ModelName, RunConfig
 from fedol.data import Dataset, Split, load, partition, split
 from fedol.data.dataset import parts
+from fedol.data.findings import strata
 from fedol.data.samples import Samples
 from fedol.distillation import Learnt, Note, Store, hear, learn
-from fedol.errors import FedolError
+from fedol.errors import FedolError, InputError
 from fedol.knowledge.task import Task
 from fedol.knowledge.upload import Uploads
 from fedol.methods import Client, Lesson, Method, Teacher
@@ -38,7 +39,8 @@ def deal(config: RunConfig, dataset: Dataset) -> list[npt.NDArray[np.int64]]:
     *_, private = parts(dataset, config.public, config.seed, config.development)
     labels, groups = dataset.train.y[private], dataset.train.groups
     groups = None if groups is None else groups[private]
-    return partition(labels, config.partition, config.clients, config.seed, len(dataset.classes), groups=groups)
+    labels, classes = strata(labels) if dataset.findings else (labels, len(dataset.classes))
+    return partition(labels, config.partition, config.clients, config.seed, classes, groups=groups)
 
 
 class Scenario:
@@ -51,7 +53,14 @@ class Scenario:
         self.data: Split = split(self.dataset, config.public, config.seed, config.development)
         self.public: Samples = self.data.shared  # one object: an engine keeps one copy on its device
         self.shares = deal(config, self.dataset)
-        self.task = Task.of(self.public, self.dataset.classes)
+        self.task = Task.of(self.public, self.dataset.classes, findings=self.dataset.findings)
+        if self.dataset.findings and not methods.find(config.method).hears:
+            raise InputError(
+                f"{self.dataset.name} has findings, several of which a sample may have, and the method "
+                f"'{config.method}' knows classes alone; use union, fedol, or another that learns from predictions."
+            )
+        if self.dataset.findings and config.own_classes:
+            raise InputError("Every client answers on every finding; leave --own-classes out.")
 
     def under(self, config: RunConfig) -> Scenario:
         """The same data and clients under other settings of training and method, without a second copy of the data."""
@@ -61,7 +70,10 @@ class Scenario:
 
     def architecture(self, model: ModelName) -> Architecture:
         """A model for this data."""
-        return Architecture.on(self.public, model, self.dataset.classes, self.config.width, self.data.prepare)
+        known = self.dataset
+        return Architecture.on(
+            self.public, model, known.classes, self.config.width, self.data.prepare, findings=known.findings
+        )
 
     def client(self, k: int) -> Architecture:
         """Client k's own model; with ``own_classes``, of the classes that it holds."""
@@ -88,14 +100,15 @@ class Scenario:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Who holds how many samples of which class."""
-        classes = self.dataset.classes
-        counts = [np.bincount(self.data.private.y[share], minlength=len(classes)) for share in self.shares]
+        """Who holds how many samples of which class, or with which finding."""
+        classes, findings = self.dataset.classes, self.dataset.findings
+        counts = [self.data.private.take(share).counts(len(classes)) for share in self.shares]
         return {
             "dataset": self.dataset.name,
             "fingerprint": self.dataset.fingerprint,
             "task": self.task.id,
             "classes": list(classes),
+            **({"findings": list(findings)} if findings else {}),
             "public": len(self.public),
             "test": len(self.data.test),
             "samples_per_client_and_class": [count.tolist() for count in counts],
@@ -132,7 +145,9 @@ class Scheme:
 
     def teacher(self, paths: Sequence[Path]) -> Teacher:
         """The method, having heard everyone that the server listens to."""
-        return hear(self.method, self.uploads(paths), self.scenario.config.distillation)[0]
+        here = self.scenario
+        heard = hear(self.method, self.uploads(paths), here.config.distillation, findings=len(here.dataset.findings))
+        return heard[0]
 
     def server(
         self,

@@ -22,9 +22,9 @@ from fedol.robust import left_out
 from fedol.runs.evaluation import (
     account_for_labels,
     account_for_tests,
-    accuracy,
     diagnosed,
     evaluate_clients,
+    scored,
     summary_statistics,
 )
 from fedol.runs.folder import RunFolder, read_summary
@@ -87,7 +87,7 @@ class Simulation:
         missing = method.trainings(settings.iterations) - self.folder.finished()
         observer.stage("server", missing * settings.recipe.epochs)
         uploads = [self.folder.knowledge(k) for k in range(self.config.clients)]
-        self._hearing = Hearing(len(self.scenario.public), len(uploads), self.config.seed, settings.defence)
+        self._hearing = Hearing(self.scenario.task.rows, len(uploads), self.config.seed, settings.defence)
         note = self._hearing.note if method.hears else None
         process = self.scheme.server(uploads, self.folder, note=note)
         ((_, learnt),) = drive([process], self.scenario.device, observer.epoch)
@@ -112,7 +112,7 @@ class Simulation:
                 "model": describe(specs[k]),
                 "parameters": parameter_count(models[k].module),
                 "samples": len(share),
-                "classes": len(np.unique(here.data.private.y[share])),
+                "classes": int((here.data.private.take(share).counts(len(here.dataset.classes)) > 0).sum()),
                 "accuracy": accuracies[k],
                 "upload_bytes": self.folder.knowledge(k).stat().st_size if sends else 0,
             }
@@ -127,7 +127,7 @@ class Simulation:
             "server": None if server is None else self._describe_server(server),
             "upload_bytes_per_client": float(np.mean([client["upload_bytes"] for client in clients])),
             "screening": screening,
-            "history": diagnosed(self.folder, history, here.device, here.data.test, here.data.public_labels),
+            "history": diagnosed(self.folder, history, here.device, here.data.test, here.data.public_labels.ravel()),
             "device": str(here.device),
         }
 
@@ -136,12 +136,12 @@ class Simulation:
         here = self.scenario
         account_for_tests(self.folder, {"server": server, "best_client": best}, here.data.test)
         if self.scheme.method.hears:
-            account_for_labels(self.folder, self._hearing, server, here.public, here.data.public_labels, unheard)
+            truth = here.data.public_labels.ravel()
+            account_for_labels(self.folder, self._hearing, server, here.public, truth, unheard)
 
     def _describe_server(self, server: ServerModel) -> dict[str, Any]:
-        test = self.scenario.data.test
         return {
             "model": describe(server.architecture.model),
             "parameters": parameter_count(server.module),
-            "accuracy": accuracy(server.predict_log_proba(test.samples), test.y),
+            **scored(server, self.scenario.data.test),
         }

@@ -17,7 +17,7 @@ from fedol.federation.roster import Roster
 from fedol.knowledge.task import Task
 from fedol.model import ServerModel, load
 from fedol.models import describe, parameter_count
-from fedol.runs.evaluation import accuracy
+from fedol.runs.evaluation import scored
 from fedol.runs.provenance import versions
 
 
@@ -26,7 +26,7 @@ def test_set(path: Path, task: Task, public: Samples) -> Labelled:
     data = load_test(path, task.image_size)
     index = task_classes(data, task)
     check_alike(data.test.samples, public, f"The test {data.test.samples.kind} in {path}")
-    return Labelled(data.test.samples, index[data.test.y])
+    return data.test if data.findings else Labelled(data.test.samples, index[data.test.y])
 
 
 def federation_summary(
@@ -41,7 +41,13 @@ def federation_summary(
     """What ``summary.json`` holds. ``test`` are labelled samples, where there are any; nothing was chosen by them."""
     log_probs = server.predict_log_proba(public)
     summary: dict[str, Any] = {
-        "task": {"name": task.name, "id": task.id, "samples": task.samples, "classes": list(task.classes)},
+        "task": {
+            "name": task.name,
+            "id": task.id,
+            "samples": task.samples,
+            "classes": list(task.classes),
+            **({"findings": list(task.findings)} if task.findings else {}),
+        },
         "config": config.as_json(),
         "clients": [{"client": name, **asdict(arrival)} for name, arrival in roster.clients.items()],
         "refused": _refused(roster),
@@ -56,7 +62,7 @@ def federation_summary(
     if start is not None:
         before = load(start, config.server_model)
         before.device = server.device
-        classes = before.predict_log_proba(public).argmax(1)
+        classes = before.predict_log_proba(public).argmax(1)  # of findings, no or yes
         summary["changed"] = {
             "from": str(start),
             "new_clients": [n for n, arrival in roster.clients.items() if arrival.sha256 in config.added],
@@ -75,7 +81,10 @@ def _refused(roster: Roster) -> list[dict[str, str]]:
 
 
 def _mix(log_probs: torch.Tensor, task: Task) -> dict[str, float]:
-    """The share of the public samples that the model puts into each class."""
+    """The share of the public samples that the model puts into each class, or finds to have each finding."""
+    if task.findings:
+        found = log_probs.argmax(1).view(-1, len(task.findings)).double().mean(0)
+        return dict(zip(task.findings, found.tolist(), strict=True))
     counts = torch.bincount(log_probs.argmax(1), minlength=len(task.classes)) / len(log_probs)
     return dict(zip(task.classes, counts.tolist(), strict=True))
 
@@ -83,4 +92,4 @@ def _mix(log_probs: torch.Tensor, task: Task) -> dict[str, float]:
 def _score(model: ServerModel, test: Labelled | None) -> dict[str, Any] | None:
     if test is None:
         return None
-    return {"accuracy": accuracy(model.predict_log_proba(test.samples), test.y), "samples": len(test)}
+    return {**scored(model, test), "samples": len(test)}

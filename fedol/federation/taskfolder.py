@@ -98,6 +98,7 @@ def read_task(values: Any, where: Path) -> Task:
             nonce=str(values.get("nonce", "")),
             image_size=None if (size := values.get("image_size")) is None else int(size),
             secret=Terms.from_json(values.get("secret")),
+            findings=tuple(values.get("findings", ())),
         )
         if task.id != values["id"]:
             raise InputError("its id does not fit its content")
@@ -116,4 +117,5 @@ def _plain(task: Task) -> dict[str, Any]:
         "nonce": task.nonce,
         **({"image_size": task.image_size} if task.image_size else {}),
         **({"secret": task.secret.as_json()} if task.secret else {}),
+        **({"findings": list(task.findings)} if task.findings else {}),
     }

@@ -100,10 +100,12 @@ class Header:
     privacy: Guarantee | None = None  # what the client promises
     ratios: Ratios | None = None  # where it sends more than predictions
     held: tuple[int, ...] = ()  # the task's classes that it has columns for, by position, where it lacks some
+    findings: int = 0  # of a sample: ``samples`` is then the number of rows, one for each finding of each
 
     def as_json(self) -> dict[str, Any]:
-        """As plain values; without a promise, without ratios, or with all classes, there is no entry for it."""
-        entries = {"schema": SCHEMA, **dataclasses.asdict(self), "held": list(self.held) or None}
+        """As plain values; without a promise, ratios or findings, or with all classes, there is no entry for it."""
+        about = {"held": list(self.held) or None, "findings": self.findings or None}
+        entries = {"schema": SCHEMA, **dataclasses.asdict(self), **about}
         return {key: value for key, value in entries.items() if value is not None}
 
     @classmethod
@@ -120,7 +122,8 @@ class Header:
         check_name(values["client"])
         header = cls(TaskRef(*ref), values["samples"], values["classes"], *texts)
         privacy, ratios = Guarantee.from_json(values.get("privacy")), Ratios.from_json(values.get("ratios"))
-        return dataclasses.replace(header, privacy=privacy, ratios=ratios, held=_held(values, header.classes))
+        held, findings = _held(values, header.classes), _findings(values, header)
+        return dataclasses.replace(header, privacy=privacy, ratios=ratios, held=held, findings=findings)
 
     @property
     def columns(self) -> int:
@@ -146,6 +149,16 @@ def _held(values: dict[str, Any], classes: int) -> tuple[int, ...]:
     if not (isinstance(held, list) and len(held) <= MOST_LISTED and sound(held, classes)):
         raise InputError(f"its list of classes must name some of the {classes:,}, each once and in their order")
     return tuple(held)
+
+
+def _findings(values: dict[str, Any], header: Header) -> int:
+    """How many findings a stranger's header says a sample has; none where a sample is of one class."""
+    findings = values.get("findings", 0)
+    if findings == 0 and "findings" not in values:
+        return 0
+    if type(findings) is not int or findings < 1 or header.samples % findings or header.classes != 2:
+        raise InputError("its header says nothing sensible about its findings")
+    return findings
 
 
 def likely_values(size: int) -> int:
@@ -182,9 +195,12 @@ def admit(header: Header, body: bytes, task: Task | None, most: int | None = Non
 
 def _same_task(header: Header, task: Task) -> None:
     ref = task.ref
+    if header.findings != len(task.findings):
+        wanted = f"{len(task.findings)} findings of each sample" if task.findings else "one class of each sample"
+        raise InputError(f"it does not answer what the task asks: {wanted}; make it for the task")
     if header.task.classes != ref.classes or header.classes != len(task.classes):
         raise InputError("it was made for another list of classes, or another order of them; use the task's")
-    if header.task.public != ref.public or header.samples != task.samples:
+    if header.task.public != ref.public or header.samples != task.rows:
         raise InputError("it was made on other public samples, or another order of them; use the task's")
     if header.task.id != ref.id:
         raise InputError(f"it answers another task ({header.task.id or 'none'}, not {ref.id}); make it again for this")

@@ -13,6 +13,7 @@ from fedol.core.voting import shannon
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge, codecs
 from fedol.knowledge.container import Container, read_bounded
+from fedol.knowledge.header import Header
 from fedol.knowledge.task import Task
 
 BINS = 10
@@ -27,7 +28,7 @@ def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
     try:
         data = read_bounded(path)
         fits = _fits(data, task)
-        most = task.samples * len(task.classes) if task else None
+        most = task.rows * len(task.classes) if task else None
         knowledge, header = Knowledge.decode(data, most=most)
     except InputError as error:
         raise InputError(f"{path} is no knowledge file that can be read: {error}.") from None
@@ -37,8 +38,9 @@ def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
     mean = torch.stack([part.double().sum(0) for part in parts]).sum(0) / header.samples
     top = torch.cat([part.argmax(1) for part in parts]).numpy()
     edges = np.linspace(0, np.log(header.classes), BINS + 1)
-    predicted = np.bincount(top, minlength=header.classes) / header.samples
-    names = task.classes if task and len(task.classes) == header.classes else [str(c) for c in range(header.classes)]
+    names, predicted = _mix(header, top, task)
+    if header.findings:
+        mean = torch.cat([part[:, 1] for part in parts]).double().view(-1, header.findings).mean(0)
     order = np.argsort(-predicted, kind="stable")
     return {
         "file": str(path),
@@ -50,9 +52,10 @@ def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
         "task": header.task.id,
         "signed": bool(header.signature),
         "privacy": asdict(header.privacy) if header.privacy else None,
-        "samples": header.samples,
+        "samples": knowledge.samples,
         "classes": header.classes,
-        "held": [names[c] for c in header.held] or None,
+        "findings": header.findings or None,
+        "held": None if header.findings else [names[c] for c in header.held] or None,
         "entropy": {
             "mean": float(entropy.mean()),
             "edges": edges.tolist(),
@@ -65,6 +68,16 @@ def inspect(path: Path, task: Task | None = None) -> dict[str, Any]:
     }
 
 
+def _mix(header: Header, top: np.ndarray, task: Task | None) -> tuple[list[str], np.ndarray]:
+    """The classes' names and how often each is predicted; of findings, how often each is said to be there."""
+    if header.findings:
+        known, found = task.findings if task else (), top.reshape(-1, header.findings).mean(0)
+    else:
+        known = task.classes if task else ()
+        found = np.bincount(top, minlength=header.classes) / header.samples
+    return list(known) if len(known) == len(found) else [str(c) for c in range(len(found))], found
+
+
 def _ratios(knowledge: Knowledge) -> dict[str, Any] | None:
     """How far each sample looks like the client's data: m_k(x), whose mean should be n_k / n_u; None without masses."""
     if knowledge.log_mass is None or knowledge.ratios is None:
@@ -75,7 +88,7 @@ def _ratios(knowledge: Knowledge) -> dict[str, Any] | None:
         "private": private or None,
         "folds": knowledge.ratios.folds,
         "mean_mass": float(np.exp(logs).mean()),
-        "expected": private / len(logs) if private else None,
+        "expected": private / knowledge.samples if private else None,
         "over_expected": knowledge.mean_mass,
         "log_mass": {"edges": edges.tolist(), "counts": counts.tolist()},
     }

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
+from fedol.data.findings import check_marks, strata
 from fedol.errors import InputError
 from fedol.knowledge.task import Task
 from fedol.knowledge.upload import Knowledge
@@ -37,7 +38,7 @@ class OpenSet:
     classes that the client holds and then "public". A net of a fixed width needs at least one output more than these.
     """
 
-    classes_: list[Any]  # what the columns stand for
+    classes_: list[Any]  # what the columns stand for; of findings, their positions
     mass_: float
     """The mean mass of a public sample, over its expectation n_k / n_u: about one, because densities integrate to one.
 
@@ -66,22 +67,26 @@ class OpenSet:
         """Learn from the private samples ``x`` with their labels ``y``, and answer on the ``public`` samples.
 
         Samples are arrays, SciPy's sparse matrices or pandas' frames. ``classes`` are all classes in the task's order,
-        where ``y`` holds only some: names, among which a number in ``y`` is a position, or numbers.
+        where ``y`` holds only some: names, among which a number in ``y`` is a position, or numbers. Where a sample may
+        have several findings, ``y`` marks them with ones, [N, findings]; then each is learnt by a fit of its own.
         """
         private, shown = _rows(x, "the private samples"), _rows(public, "the public samples")
-        labels = _labels(y, private)
-        held, encoded = np.unique(labels, return_inverse=True)
-        every = held.tolist() if classes is None else list(classes)
-        columns = _places(held.tolist(), every)
         if shown < self.folds:
             raise InputError(f"{shown} public samples cannot be cut into {self.folds} folds; give more or fewer folds.")
         both = _joined(x, public)
         own, other = np.arange(private), np.arange(private, private + shown)
-        answers = np.ones((shown, 1))  # of a client with one class, without a fit
-        if len(held) > 1:
-            answers = self._fitted(both, own, encoded, other, len(held))
-        probs, log_mass = np.zeros((shown, len(every))), np.zeros(shown)
-        probs[:, columns] = answers / answers.sum(1, keepdims=True)
+        self._of_findings = np.ndim(y) == 2
+        if self._of_findings:
+            marks = check_marks(y, private, "y")
+            held, encoded = np.unique(strata(marks)[0], return_inverse=True)  # for the mass: which kind of sample
+            every, columns = list(range(marks.shape[1])), list(range(marks.shape[1]))
+            probs = np.stack([self._answers(both, own, mark, other, 2)[:, 1] for mark in marks.T], 1)
+        else:
+            held, encoded = np.unique(_labels(y, private), return_inverse=True)
+            every = held.tolist() if classes is None else list(classes)
+            columns, probs = _places(held.tolist(), every), np.zeros((shown, len(every)))
+            probs[:, columns] = self._answers(both, own, encoded, other, len(held))
+        log_mass = np.zeros(shown)
         fold = fold_of(shown, self.folds).numpy()
         for number in range(self.folds):
             seen = np.concatenate([own, other[fold != number]])
@@ -99,15 +104,22 @@ class OpenSet:
         return self
 
     def log_ratios(self) -> Floats:
-        """log r_kc [public samples, classes]; minus infinity where the client lacks the class or rules it out."""
+        """log r_kc [public samples, classes]; minus infinity where the client lacks the class or rules it out.
+
+        Of findings those of no and yes, [public samples, findings, 2].
+        """
         self._check()
         with np.errstate(divide="ignore"):
+            if self._of_findings:
+                return np.log(np.stack([1 - self._probs, self._probs], -1)) + self._log_mass[:, None, None]
             return np.log(self._probs) + self._log_mass[:, None]
 
     def knowledge(self, task: Task | None = None, client: str = "client") -> Knowledge:
         """What the client sends: the predictions of the fit on its own data, and their masses."""
         self._check()
         probs, held = self._probs, None
+        if self._of_findings:
+            return Knowledge.from_findings(probs, task, client).with_mass(self._log_mass, self._private, self.folds)
         if task is not None:
             probs, held = probs[:, self._held], _places([self.classes_[c] for c in self._held], task.classes)
         own = Knowledge.from_probabilities(probs, task, client, held)
@@ -121,6 +133,15 @@ class OpenSet:
         """
         self._check()
         return self.mass_ >= FAMILIAR
+
+    def _answers(self, samples: Any, own: Any, encoded: Any, asked: Any, labels: int) -> Floats:
+        """Distributions over the labels 0, 1, ...; without a fit, and certain, where the client has only one."""
+        if (encoded == encoded[0]).all():
+            certain: Floats = np.tile(np.eye(labels)[encoded[0]], (len(asked), 1))
+            return certain
+        found = self._fitted(samples, own, encoded, asked, labels)
+        shares: Floats = found / found.sum(1, keepdims=True)
+        return shares
 
     def _fitted(self, samples: Any, seen: Any, target: Any, asked: Any, labels: int) -> Floats:
         """What a copy, fitted to the samples ``seen`` with the labels 0, 1, ..., says of those ``asked``."""

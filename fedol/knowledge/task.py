@@ -10,6 +10,7 @@ from functools import cached_property
 
 from fedol.core.arrays import Array
 from fedol.data.decoding import check_size
+from fedol.data.findings import ANSWERS, check_findings
 from fedol.data.imagefiles import ImageFiles
 from fedol.data.samples import Samples, samples
 from fedol.errors import InputError
@@ -51,6 +52,9 @@ class Task:
     nonce: str = ""  # drawn anew for each federation between organisations; a simulation has none, so that it repeats
     image_size: int | None = None  # that the public image files are made; without it all have one size
     secret: Terms | None = None  # how answers are summed in secret; without it a client's file is open to the server
+    findings: tuple[
+        str, ...
+    ] = ()  # where a sample may have several: each is asked about, and the classes are no and yes
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
@@ -58,7 +62,11 @@ class Task:
         if "" in self.classes:
             place = self.classes.index("") + 1
             raise InputError(f"Class {place} of {len(self.classes)} has no name; name it or leave it out.")
-        for name in (self.name, self.nonce, *self.classes):
+        if self.findings and (self.classes != ANSWERS or self.secret):
+            raise InputError("A task of findings has the classes no and yes, and answers that the server may see.")
+        if self.findings:
+            check_findings(self.findings, "The task")
+        for name in (self.name, self.nonce, *self.classes, *self.findings):
             if not is_text(name):
                 raise InputError(f"The name '{printable(name, 80)}' in a task is not text; write it in UTF-8.")
         for key in self.clients.values():
@@ -83,11 +91,15 @@ class Task:
             )
 
     @classmethod
-    def of(cls, public: Samples | Array, classes: Sequence[str], name: str = "") -> Task:
-        """The task of these public samples (an array: images, uint8 [N, channels, H, W]) and class names."""
+    def of(cls, public: Samples | Array, classes: Sequence[str], name: str = "", findings: Sequence[str] = ()) -> Task:
+        """The task of these public samples (an array: images, uint8 [N, channels, H, W]) and class names.
+
+        With ``findings`` a sample may have several of these, and the classes are no and yes.
+        """
         shared = samples(public, "public samples")
         size = shared.form.size if isinstance(shared, ImageFiles) else None
-        return cls(tuple(classes), len(shared), shared.fingerprint, name, image_size=size)
+        about = tuple(classes), len(shared), shared.fingerprint, name
+        return cls(*about, image_size=size, findings=tuple(findings))
 
     @cached_property  # a helper asks for it with every client's file, and it covers every client's key
     def id(self) -> str:
@@ -95,17 +107,23 @@ class Task:
         keys = sorted((client, key) for client, key in self.clients.items() if key is not None)
         fresh: list[object] = [self.nonce, keys] if self.nonce or keys else []
         fresh += [self.secret.as_json()] if self.secret else []
+        fresh += [self.findings] if self.findings else []
         return _hash([self.name, self.classes, self.samples, self.fingerprint, *fresh])
 
     @property
     def ref(self) -> TaskRef:
         """What its knowledge files say about it."""
-        return TaskRef(self.id, self.fingerprint, _hash(self.classes))
+        return TaskRef(self.id, self.fingerprint, _hash(self.findings or self.classes))
+
+    @property
+    def rows(self) -> int:
+        """The rows of an answer: one a sample, or one for each finding of each sample."""
+        return self.samples * max(1, len(self.findings))
 
     @property
     def limit(self) -> int:
         """The most bytes a knowledge file may have."""
-        values = self.samples * (len(self.classes) + 1)
+        values = self.rows * (len(self.classes) + 1)
         return self.max_bytes or (8 if self.secret else 4) * values + OVERHEAD
 
     @property

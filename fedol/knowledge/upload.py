@@ -34,6 +34,9 @@ class Knowledge(Card):
 
     With the mass m_k(x) of ``fedol.core.union`` they are joint density ratios, r_kc = m_k p_k(c|x). A client may hold
     some of the task's classes alone; then its file says which, and has no columns for the others.
+
+    Where samples have findings, it has a row for each finding of each sample, and no and yes are the classes
+    (``fedol.data.findings``).
     """
 
     log_probs: Tensor
@@ -43,11 +46,23 @@ class Knowledge(Card):
     log_mass: Tensor | None = None  # log m_k, float32 [samples]
     ratios: Ratios | None = None  # how it came to the mass
     held: tuple[int, ...] = ()  # the classes it holds, by position, where it says that it lacks some
+    findings: int = 0  # of a sample; 0 where a sample is of one class
 
     def facts(self) -> dict[str, Any]:
         """Whose, and on how much."""
-        samples, classes = self.log_probs.shape
-        return {"client": self.client, "samples": samples, "classes": classes, "masses": self.log_mass is not None}
+        about = {"findings": self.findings} if self.findings else {"classes": self.log_probs.shape[1]}
+        return {"client": self.client, "samples": self.samples, **about, "masses": self.log_mass is not None}
+
+    @property
+    def samples(self) -> int:
+        """The public samples that it is about."""
+        return len(self.log_probs) // max(1, self.findings)
+
+    def about(self, finding: int) -> Knowledge:
+        """What it says of one finding, as of two classes."""
+        rows = slice(finding, None, self.findings)
+        log_mass = None if self.log_mass is None else self.log_mass[rows]
+        return replace(self, log_probs=self.log_probs[rows], log_mass=log_mass, findings=0)
 
     @classmethod
     def from_probabilities(
@@ -56,19 +71,37 @@ class Knowledge(Card):
         """Knowledge around any ``predict_proba``: one distribution per public sample.
 
         ``classes`` are those of the task that the columns stand for, by position or by name (an estimator's
-        ``classes_``), where it knows only some; also in what follows.
+        ``classes_``), where it knows only some; also in what follows. Of a task of findings, ``probs`` are those of
+        each finding, [samples, findings].
         """
+        if task is not None and _of_findings(probs, task, client):
+            return cls.from_findings(probs, task, client)
         found = _placed(probs, task, classes)
         checked = probabilities(probs, 2, f"{client}'s probabilities").float().cpu()
         return cls._of(checked.clamp_min(TINY).log(), task, client, found)
 
     @classmethod
+    def from_findings(cls, probs: Array, task: Task | None = None, client: str = "client") -> Knowledge:
+        """Knowledge around a model of findings: the probability of each one of every public sample, [N, findings]."""
+        yes = exact(to_tensor(probs, f"{client}'s probabilities")).cpu()
+        check_values(yes, (yes >= 0) & (yes <= 1), f"{client}'s probabilities", "between 0 and 1, one for each finding")
+        if yes.dim() != 2 or not yes.numel() or (task is not None and not _of_findings(yes, task, client)):
+            raise InputError(f"{client}'s probabilities must be [samples, findings], but are {list(yes.shape)}.")
+        logs = torch.stack([1 - yes, yes], -1).flatten(0, 1).float().clamp_min(TINY).log()
+        return replace(cls._of(logs, task, client, None), findings=yes.shape[1])
+
+    @classmethod
     def from_logits(
         cls, logits: Array, task: Task | None = None, client: str = "client", classes: Any = None
     ) -> Knowledge:
-        """Knowledge from a network's raw outputs or from log-probabilities (softmax tells them not apart)."""
-        found = _placed(logits, task, classes)
+        """Knowledge from a network's raw outputs or from log-probabilities (softmax tells them not apart).
+
+        Of a task of findings, a number for each, whose sigmoid is its probability: [samples, findings].
+        """
         tensor = to_tensor(logits, f"{client}'s logits").float().cpu()
+        if task is not None and _of_findings(tensor, task, client):
+            tensor = torch.stack([torch.zeros_like(tensor), tensor], -1).flatten(0, 1)
+        found = _placed(tensor, task, classes)
         if tensor.dim() != 2 or not tensor.numel():
             raise InputError(
                 f"{client}'s logits must have the shape [samples, classes], but have {list(tensor.shape)}."
@@ -121,6 +154,8 @@ class Knowledge(Card):
     def with_mass(self, log_mass: Array, private: int = 0, folds: int = 1) -> Knowledge:
         """These predictions p_k(c|x) with a mass log m_k(x) [samples]: the ratios r_kc = m_k p_k(c|x)."""
         mass = to_tensor(log_mass, f"{self.client}'s masses").cpu()
+        if self.findings and mass.shape == (self.samples,):
+            mass = mass.repeat_interleave(self.findings)
         if mass.shape != self.log_probs.shape[:1]:
             raise InputError(
                 f"{self.client} has {len(self.log_probs)} predictions, but masses of shape {list(mass.shape)}."
@@ -145,12 +180,13 @@ class Knowledge(Card):
             if len(found) < len(task.classes):
                 held = tuple(sorted(found))
             log_probs = on_all_classes(log_probs, found, len(task.classes))
-        if task is not None and log_probs.shape != (task.samples, len(task.classes)):
+        if task is not None and log_probs.shape != (task.rows, len(task.classes)):
             raise InputError(
                 f"{client} predicts {list(log_probs.shape)}, but the task has {task.samples} public samples "
                 f"and {len(task.classes)} classes."
             )
-        return cls(log_probs, NO_TASK if task is None else task.ref, check_name(client), held=held)
+        findings = 0 if task is None else len(task.findings)
+        return cls(log_probs, NO_TASK if task is None else task.ref, check_name(client), held=held, findings=findings)
 
     def probabilities(self) -> Tensor:
         """The distributions, float32 [samples, classes]."""
@@ -176,7 +212,7 @@ class Knowledge(Card):
         """n_k / n_u, what the mean of m_k is to be; the mean itself where the client does not say how many it has."""
         if self.log_mass is None or self.ratios is None:
             return None
-        return self.ratios.private / len(self.log_mass) or self.log_mass.double().exp().mean().item()
+        return self.ratios.private / self.samples or self.log_mass.double().exp().mean().item()
 
     @property
     def mean_mass(self) -> float | None:
@@ -186,7 +222,7 @@ class Knowledge(Card):
         """
         if self.log_mass is None or self.ratios is None or not self.ratios.private:
             return None
-        return familiarity(self.log_mass, self.ratios.private / len(self.log_probs)).mean().item()
+        return familiarity(self.log_mass, self.ratios.private / self.samples).mean().item()
 
     def encode(self, codec: str = codecs.DEFAULT, key: Path | None = None) -> bytes:
         """The file's bytes, signed with the private key in the file ``key`` where it is given."""
@@ -195,7 +231,7 @@ class Knowledge(Card):
         samples, classes = self.log_probs.shape
         header = Header(
             self.task, samples, classes, self.client, codec, privacy=self.privacy, ratios=self.ratios,
-            held=self.held if len(self.held) <= MOST_LISTED else (),
+            held=self.held if len(self.held) <= MOST_LISTED else (), findings=self.findings,
         )  # fmt: skip
         columns = self.log_probs[:, list(header.held)] if header.held else self.log_probs
         body = codecs.pack(header.packing, columns, self.log_mass)
@@ -231,7 +267,7 @@ class Knowledge(Card):
         if header.held:
             log_probs = on_all_classes(log_probs, header.held, header.classes)
         about = header.task, header.client, header.privacy
-        return cls(log_probs, *about, log_mass, header.ratios, header.held), header
+        return cls(log_probs, *about, log_mass, header.ratios, header.held, header.findings), header
 
     @classmethod
     def read(cls, path: Path) -> tuple[Knowledge, Header]:
@@ -248,6 +284,19 @@ class Knowledge(Card):
             return cls.decode(read_bounded(Path(path), task.limit if task else None), task)[0]
         except InputError as error:
             raise InputError(f"{path} is refused: {error}.", Path(path)) from None
+
+
+def _of_findings(values: Array, task: Task, client: str) -> bool:
+    """Whether these have a column for each finding of the task; what has a row for each is ours."""
+    shape = tuple(np.shape(values))
+    if not task.findings or shape == (task.rows, len(task.classes)):
+        return False
+    if shape != (task.samples, len(task.findings)):
+        raise InputError(
+            f"{client} predicts {list(shape)}, but the task has {task.samples} public samples and "
+            f"{len(task.findings)} findings."
+        )
+    return True
 
 
 def _placed(columns: Array, task: Task | None, classes: Any) -> list[int] | None:

@@ -38,14 +38,20 @@ STRANGE = 0.2
 def answers(model: OpenSet, public: Samples, architecture: Architecture, device: torch.device) -> Tensor:
     """log r_kc [N, C] of every public sample, each from the net that was not shown it.
 
-    A net has seen the share (F - 1) / F of the public set, and so its ratios are larger by that.
+    A net has seen the share (F - 1) / F of the public set, and so its ratios are larger by that. Where samples have
+    findings, "public" is one of these, and the mass is that of its no over its yes: a row for each of the others.
     """
-    folds = len(model.nets)
-    fold, found = fold_of(len(public), folds), torch.zeros(len(public), len(architecture.classes))
+    folds, findings = len(model.nets), len(architecture.findings)
+    fold = fold_of(len(public), folds)
+    found = torch.zeros(len(public), max(1, findings), len(architecture.classes))
     for number, net in enumerate(model.nets):
         log_probs = predict(net, public.take(fold == number), architecture.prepare, device)
-        found[fold == number] = log_probs[:, :-1] - log_probs[:, -1:]
-    return found + torch.log(torch.tensor((folds - 1) / folds))
+        if findings:
+            each = log_probs.view(-1, findings + 1, 2)
+            found[fold == number] = each[:, :-1] + (each[:, -1:, :1] - each[:, -1:, 1:])
+        else:
+            found[fold == number, 0] = log_probs[:, :-1] - log_probs[:, -1:]
+    return found.flatten(0, 1) + torch.log(torch.tensor((folds - 1) / folds))
 
 
 class Ratios(Predictions):

@@ -19,8 +19,8 @@ class OpenSet(nn.Module):
         self.nets = nn.ModuleList(nets)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Log-probabilities [B, classes]."""
-        answers = [torch.log_softmax(net(inputs)[:, :-1], 1) for net in self.nets]
+        """Log-probabilities [B, classes]; of findings, the last of which is "public", [B, findings, 2]."""
+        answers = [torch.log_softmax(net(inputs)[:, :-1], -1) for net in self.nets]
         return torch.logsumexp(torch.stack(answers), 0) - math.log(len(answers))
 
 

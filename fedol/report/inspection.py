@@ -25,7 +25,8 @@ def inspection_view(found: dict[str, Any]) -> Group:
     if rate := found["rate"]:
         bits = 8 * found["bytes"] / found["samples"]
         told["lost"] = f"{rate['loss']:.4f} nats a sample for {bits:,.0f} bits, says its sender ({rate['packed']})"
-    told["predictions"] = f"{found['samples']:,} samples, {found['classes']} classes"
+    asked = count(found["findings"], "finding") if found["findings"] else f"{found['classes']} classes"
+    told["predictions"] = f"{found['samples']:,} samples, {asked}"
     if held := found["held"]:
         told["its classes"] = f"{len(held)}, and it says which: {printable(', '.join(held), MOST)}"
     told["masses"] = f"yes, from {count(masses['folds'], 'fold')}" if masses else "no"
@@ -34,7 +35,7 @@ def inspection_view(found: dict[str, Any]) -> Group:
     if found["ratios"]:
         parts += [_masses(found["ratios"], found["samples"])]
         parts += [*map(plain, mass_remarks(found["ratios"]["over_expected"])), ""]
-    return Group(*parts, _classes(found["class_mix"]))
+    return Group(*parts, _classes(found["class_mix"], "findings" if found["findings"] else "classes"))
 
 
 def sealed_view(found: dict[str, Any]) -> Group:
@@ -101,15 +102,15 @@ def mass_remarks(over_expected: float | None) -> list[str]:
     ]
 
 
-def _classes(mix: dict[str, float]) -> Table:
-    table = Table(title="What it reveals: the classes it predicts", show_header=False, box=None)
+def _classes(mix: dict[str, float], kind: str) -> Table:
+    table = Table(title=f"What it reveals: the {kind} it predicts", show_header=False, box=None)
     shown = list(mix.items())[:10]
     for name, share in shown:
         table.add_row(plain(name), "█" * round(BAR * share / shown[0][1]) if share else "", percent(share))
     never = sum(share == 0 for share in mix.values())
     none = f", and which none ({never} of {len(mix)} never predicted)" if never else ""
     table.caption = (
-        "A model predicts most what it was trained on most: whoever gets this file can read off roughly which classes "
-        f"you hold much of{none}."
+        "A model predicts most what it was trained on most: whoever gets this file can read off roughly which "
+        f"{kind} you hold much of{none}."
     )
     return table

@@ -95,7 +95,8 @@ def suspicions(evidence: dict[str, Any]) -> list[dict[str, str]]:
     spread = 1.4826 * float(np.median(np.abs(agreement - middle)))  # the deviation of a normal with this median gap
     for k, name in enumerate(evidence["clients"]):
         answers = {sample["votes"][k][0] for sample in evidence["samples"]}
-        if len(answers) == 1 and len(evidence["samples"]) > 1:
+        alike = len(answers) == 1 and len(evidence["samples"]) > 1
+        if alike and "findings" not in evidence:  # of which a client may honestly never have seen any
             found.append({"client": name, "reason": "It answers the same class to every sample shown here."})
         elif len(agreement) >= ENOUGH and agreement[k] < middle - FAR * max(spread, CLOSE):
             reason = (
@@ -140,6 +141,7 @@ def run_view(folder: Path) -> dict[str, Any]:
         "losses": _losses(read_metrics(folder)),
         "evidence": _evidence(folder, evidence, classes),
         "per_class": _per_class(evaluation, classes),
+        "findings": _findings(evaluation, named),
         "confused": _confused(evaluation, classes),
         "calibration": in_words(evaluation["server"]["calibration"]) if evaluation else None,
         "reliability": charts.reliability(evaluation["server"]["calibration"]) if evaluation else None,
@@ -165,7 +167,7 @@ def _clients(summary: dict[str, Any], evidence: dict[str, Any] | None) -> list[d
 
 def _heat(data: dict[str, Any]) -> Any:
     counts = np.array(data["samples_per_client_and_class"])
-    return charts.heat_map(counts, data["classes"], [f"client {k}" for k in range(len(counts))])
+    return charts.heat_map(counts, data.get("findings", data["classes"]), [f"client {k}" for k in range(len(counts))])
 
 
 def _sizes(summary: dict[str, Any]) -> Any:
@@ -217,6 +219,9 @@ def in_words(calibration: dict[str, Any]) -> str:
     )
 
 
+SHOWN = ("clients", "left_out", "captions", "findings")  # names and words of strangers
+
+
 def _evidence(folder: Path, evidence: dict[str, Any] | None, classes: list[str] | None) -> dict[str, Any] | None:
     """What the samples are shown by, pictures or words, and how everyone voted on them."""
     pictures = folder / "public.png"
@@ -228,7 +233,7 @@ def _evidence(folder: Path, evidence: dict[str, Any] | None, classes: list[str] 
         "left_out": [],
         "gated": bool(evidence["iterations"]),  # where an earlier run does not say
         **evidence,
-        **{key: list(map(shown, evidence[key])) for key in ("clients", "left_out", "captions") if key in evidence},
+        **{key: list(map(shown, evidence[key])) for key in SHOWN if key in evidence},
         "classes": classes,
         "sheet": base64.b64encode(sheet).decode(),
         "size": [width, height],
@@ -250,6 +255,14 @@ def _per_class(evaluation: dict[str, Any] | None, classes: list[str] | None) -> 
         for c, name in enumerate(classes)
         if server["samples"][c]
     ]
+
+
+def _findings(evaluation: dict[str, Any] | None, named: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """How well the server tells who has each finding; nothing where samples have classes."""
+    if evaluation is None or named is None or "findings" not in named:
+        return []
+    rows = zip(named["findings"], evaluation["server"]["findings"], strict=True)
+    return [{"name": shown(name), **row} for name, row in rows]
 
 
 def _confused(evaluation: dict[str, Any] | None, classes: list[str] | None) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from fedol.robust.trust import FEWEST
 from fedol.text import shown
 
 # Parts of the coordinator's page, and rows of its numbers: those about the model, and those of all clients together.
-PARTS = ("served", "name", "method", "classes", "confused", "calibration", "reliability", "strange")
+PARTS = ("served", "name", "method", "classes", "findings", "confused", "calibration", "reliability", "strange")
 MODEL = {"server", "accuracy", "clients", "model", "time", "Rounds of communication", "Training, server", "Device"}
 TOGETHER = {"mean client", "ensemble", "upload per client", "received", "labelled"}
 TOGETHER |= {"Uploads, per client", "Uploads, all clients", "Training, all clients"}
@@ -88,10 +88,10 @@ def _evidence(
         return None
     samples = []
     for sample in full["samples"]:
-        told = {key: sample[key] for key in ("index", "truth", "server", "strange") if key in sample}
+        told = {key: sample[key] for key in ("index", "asked", "truth", "server", "strange") if key in sample}
         said = {} if own is None else {"own": sample["votes"][clients.index(own)][:2]}  # the class, and how sure
         samples.append({**told, "labels": [], "votes": [], **said})
-    parts = ("of", "strange", "classes", "sheet", "size", "captions")
+    parts = ("of", "strange", "classes", "findings", "sheet", "size", "captions")
     about: dict[str, Any] = {key: full[key] for key in parts if key in full}
     return {**about, "samples": samples, "clients": [], "iterations": 0, "gated": False}
 
@@ -127,7 +127,7 @@ Or `fedol predict RUN DATA`, `fedol export RUN --onnx FILE`.
 
 ## Task
 
-{name} (id {id}), {classes} classes: {named}.
+{name} (id {id}), {classes}: {named}.
 
 ## Clients
 
@@ -157,7 +157,8 @@ What a client's predictions reveal about its data is discussed in the documentat
 
 def model_card(summary: dict[str, Any]) -> str:
     """The card of a finished server run."""
-    config, task, classes = summary["config"], summary["task"], summary["task"]["classes"]
+    config, task = summary["config"], summary["task"]
+    kind, classes = next((kind, task[kind]) for kind in ("findings", "classes") if kind in task)
     out = left_out(summary["screening"])
     return CARD.format(
         model=_safe(summary["server"]["model"]),
@@ -167,7 +168,7 @@ def model_card(summary: dict[str, Any]) -> str:
         samples=task["samples"],
         name=_safe(task["name"] or "(no name)"),
         id=_safe(task["id"]),
-        classes=len(classes),
+        classes=f"{len(classes)} {kind}",
         named=", ".join(map(_safe, classes[:20])) + (", ..." if len(classes) > 20 else ""),
         clients=_clients(summary),
         method=_safe(config["method"]),

@@ -82,6 +82,7 @@ def run_table(summary: dict[str, Any], beside: Sequence[dict[str, Any]] = ()) ->
         f"The server is {abs(gain):.1f} points {'above' if gain >= 0 else 'below'} the best client; "
         f"each client uploaded {size(summary['upload_bytes_per_client'])} once."
     )
+    table.caption = " ".join([table.caption, *of_findings(server)])
     return table
 
 
@@ -123,20 +124,20 @@ def _percent(value: float | None) -> str:
     return "" if value is None else percent(value)
 
 
-def partition_table(counts: np.ndarray, classes: tuple[str, ...]) -> Table:
-    """Samples per client, how many classes it holds, and its most frequent ones."""
-    table = plain_table(f"{counts.sum():,} private samples, {len(counts)} clients, {len(classes)} classes")
-    for heading in ("client", "samples", "classes"):
+def partition_table(counts: np.ndarray, classes: tuple[str, ...], kind: str = "classes") -> Table:
+    """Samples per client, how many classes it holds, and its most frequent ones; of findings, those that are there."""
+    what = "private samples" if kind == "classes" else "findings in private samples"
+    table = plain_table(f"{counts.sum():,} {what}, {len(counts)} clients, {len(classes)} {kind}")
+    for heading in ("client", "samples" if kind == "classes" else "found", kind):
         table.add_column(heading, justify="right")
-    table.add_column("most frequent classes (samples)")
+    table.add_column(f"most frequent {kind} (samples)")
     for client, row in enumerate(counts):
         top = [c for c in np.argsort(-row, kind="stable")[:4] if row[c]]
         words = ", ".join(f"{classes[c]} ({row[c]:,})" for c in top)
         table.add_row(str(client), f"{row.sum():,}", str((row > 0).sum()), plain(words))
     holders = (counts > 0).sum(0)
-    table.caption = (
-        f"A class is held by {holders.min()} to {holders.max()} clients; {int((holders == 0).sum())} by none."
-    )
+    what, none = "class" if kind == "classes" else "finding", int((holders == 0).sum())
+    table.caption = f"A {what} is held by {holders.min()} to {holders.max()} clients; {none} by none."
     return table
 
 
@@ -168,7 +169,10 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         lines.append(
             f"Accuracy on {summary['test']['samples']:,} test samples: {percent(summary['test']['accuracy'])}."
         )
+        lines += of_findings(summary["test"])
     lines += in_secret(summary)
+    if "findings" in summary["task"] and "trust" in summary["config"]["defence"]:
+        lines.append("No client was screened: where samples have findings, nothing tells a liar from a specialist.")
     lines += _fallback(summary["history"][-1])
     if "changed" in summary:
         changed = summary["changed"]
@@ -181,6 +185,13 @@ def remarks(summary: dict[str, Any]) -> list[str]:
         if before:
             lines.append(f"Accuracy before: {percent(before['accuracy'])}, now: {percent(after['accuracy'])}.")
     return lines
+
+
+def of_findings(score: dict[str, Any]) -> list[str]:
+    """How well findings are told apart; nothing where samples have classes."""
+    if score.get("auroc") is None:
+        return []
+    return [f"That is the share of right answers to all findings; their mean AUROC is {score['auroc']:.3f}."]
 
 
 def in_secret(summary: dict[str, Any]) -> list[str]:

@@ -39,9 +39,9 @@ def evaluate_clients(clients: Sequence[ServerModel], test: Labelled) -> tuple[li
     mixture, single = Mixture(), []
     for client in watched(clients, "evaluating"):
         log_probs = client.predict_log_proba(test.samples)
-        single.append(accuracy(log_probs, test.y))
+        single.append(accuracy(log_probs, test.answers))
         mixture.add(log_probs.exp())
-    return single, accuracy(mixture.mean(), test.y)
+    return single, accuracy(mixture.mean(), test.answers)
 
 
 def pseudo_label_accuracy(labels: Tensor, truth: np.ndarray) -> float | None:
@@ -56,6 +56,42 @@ def summary_statistics(values: Sequence[float]) -> dict[str, Any]:
     """Mean, standard deviation (n − 1) and n."""
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return {"mean": float(np.mean(values)), "std": spread, "n": len(values)}
+
+
+def finding_by_finding(log_probs: Tensor, marks: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Of each finding how many test samples have it, and how well a model tells them from those that have not.
+
+    Null where all samples have it, or none. ``auroc``: how often a sample that has it is given a higher probability
+    than one that has not.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    probs = log_probs[:, 1].double().exp().numpy().reshape(marks.shape)
+    found = []
+    for said, marked in zip(probs.T, marks.T, strict=True):
+        has, yes = marked == 1, said > 0.5
+        found.append(
+            {
+                "samples": int(has.sum()),
+                "sensitivity": float(yes[has].mean()) if has.any() else None,
+                "specificity": float((~yes[~has]).mean()) if not has.all() else None,
+                "auroc": float(roc_auc_score(marked, said)) if 0 < has.sum() < len(has) else None,
+            }
+        )
+    return found
+
+
+def mean_auroc(log_probs: Tensor, marks: npt.NDArray[np.int64]) -> float | None:
+    """The mean over the findings that some test samples have and some have not; None where there is none."""
+    known = [row["auroc"] for row in finding_by_finding(log_probs, marks) if row["auroc"] is not None]
+    return sum(known) / len(known) if known else None
+
+
+def scored(model: ServerModel, test: Labelled) -> dict[str, float | None]:
+    """The accuracy, which of findings is the share of right answers, and then the mean AUROC beside it."""
+    log_probs = model.predict_log_proba(test.samples)
+    of_findings = {"auroc": mean_auroc(log_probs, test.y)} if model.findings else {}
+    return {"accuracy": accuracy(log_probs, test.answers), **of_findings}
 
 
 BINS = 10  # of the reliability diagram, equally wide in confidence
@@ -103,8 +139,10 @@ def account_for_tests(folder: RunFolder, models: dict[str, ServerModel], test: L
     found = {}
     for name, model in watched(models.items(), "examining"):
         log_probs = model.predict_log_proba(test.samples)
-        found[name] = examine(log_probs, test.y, len(model.classes))
-        if (known := model.known(log_probs.exp())) is not None:
+        found[name] = examine(log_probs, test.answers, len(model.classes))
+        if model.findings:
+            found[name]["findings"] = finding_by_finding(log_probs, test.y)
+        elif (known := model.known(log_probs.exp())) is not None:
             found[name]["strange"] = strangers(known, log_probs.argmax(1).numpy() == test.y)
     write_json(folder.path / "evaluation.json", found)
 
@@ -121,7 +159,7 @@ def diagnosed(
     for record in watched(history, "iterations"):
         server = folder.server(record["iteration"])
         server.device = device
-        diagnostics: dict[str, Any] = {"test_accuracy": accuracy(server.predict_log_proba(test.samples), test.y)}
+        diagnostics: dict[str, Any] = {"test_accuracy": accuracy(server.predict_log_proba(test.samples), test.answers)}
         votes = folder.votes(record["iteration"])
         if truth is not None and votes.exists():
             diagnostics["pseudo_label_accuracy"] = pseudo_label_accuracy(read_kept(votes)["labels"], truth)
@@ -139,12 +177,13 @@ def account_for_labels(
 ) -> None:
     """Write ``evidence.json``, and ``public.png`` where the samples can be drawn; else they are there in words."""
     votes = [read_kept(path) for record in server.history if (path := folder.votes(record["iteration"])).exists()]
-    pictures = public.take(hearing.shown).pictures()
+    seen = public.take(hearing.shown // max(1, len(server.findings)))
+    pictures = seen.pictures()
     if pictures is not None:
         write_atomically(folder.path / "public.png", encode(contact_sheet(pictures)))
     last = folder.targets(server.history[-1]["iteration"])
     taught = read_kept(last) if last.exists() else None  # runs of earlier versions have not kept it
     found = hearing.evidence(votes, server, public, truth, left_out, taught)
     if pictures is None:
-        found["captions"] = public.take(hearing.shown).captions()
+        found["captions"] = seen.captions()
     write_atomically(folder.path / "evidence.json", json.dumps(found, separators=(",", ":")).encode())

@@ -2,7 +2,8 @@
 
 The rule of the sample: they are drawn uniformly without replacement by the run's seed, so that what is seen is what
 is typical; at most ``MOST``, fewer where there are so many clients that ``PAIRS`` of sample and client are reached.
-Shares are stored in thousandths: whole numbers keep the file small.
+Shares are stored in thousandths: whole numbers keep the file small. Where samples have findings, what is drawn is
+questions: a finding of a sample.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class Hearing:
         counts = [baseline_count(record["rho"], self._samples) for record in server.history if "rho" in record]
         final = server.predict_log_proba(public).exp()
         known = server.known(final)
+        findings = len(server.findings)
         names, agreement, opinions, weights = [], [], [], []
         mixture = torch.zeros(len(shown), final.shape[1], dtype=torch.float64)
         for _, witness in sorted(self._witnesses.items()):
@@ -99,7 +101,10 @@ class Hearing:
         each = torch.cat([each[:2], shares[None], each[2:]])
         samples = []
         for row, index in enumerate(shown.tolist()):
-            sample: dict[str, Any] = {"index": index, "truth": None if truth is None else int(truth[index])}
+            place, asked = divmod(index, max(1, findings))
+            sample: dict[str, Any] = {"index": place, "truth": None if truth is None else int(truth[index])}
+            if findings:
+                sample["asked"] = asked
             sample |= {"server": _top(final[index]), "mixture": _top(mixture[row] / total[row])}
             if known is not None:
                 sample["strange"] = not known[index]
@@ -111,9 +116,16 @@ class Hearing:
             # of each client: class, confidence, λ, C² of that class, the first iteration in which it counts as sure
             sample["votes"] = each[:, :, row].T.tolist()
             samples.append(sample)
-        about = {"of": self._samples, "iterations": len(votes), "clients": names, "left_out": sorted(left_out)}
+        about: dict[str, Any] = {
+            "of": self._samples,
+            "iterations": len(votes),
+            "clients": names,
+            "left_out": sorted(left_out),
+        }
         if known is not None:
             about["strange"] = int((~known).sum())  # public samples that the server calls like no client's data
+        if findings:
+            about["findings"] = list(server.findings)  # of which ``asked`` is one: a row is a question about a sample
         about["runoff"] = defence.runoff  # then votes only nominate a label
         about["gated"] = bool(counts)  # Algorithm 1 lets a client vote where it is sure; a pool hears everyone
         return {**about, "agreement": agreement, "samples": samples}

@@ -101,7 +101,10 @@ def engine(device: torch.device, on_epoch: OnEpoch) -> CpuEngine | CudaEngine:
 def predict(
     model: nn.Module, inputs: Samples, prepare: Preprocessing, device: torch.device, batch: int | None = None
 ) -> Tensor:
-    """Log-probabilities, float32 [N, classes] on the CPU; in evaluation mode, un-augmented."""
+    """Log-probabilities, float32 [N, classes] on the CPU; in evaluation mode, un-augmented.
+
+    Of a model of findings a row for each question, [N · findings, 2] (``fedol.data.findings``).
+    """
     # A GPU waits for the host at smaller ones; large samples are fewer at once, as their activations take memory.
     batch = batch or max(8, min(1024 if device.type == "cuda" else 512, AT_ONCE // inputs.places))
     was_training = model.training
@@ -118,10 +121,10 @@ def _predict(model: nn.Module, inputs: Samples, prepare: Preprocessing, device: 
     try:
         with threads(1):
             log_probs = [
-                torch.log_softmax(model(_channels_last(values)).float(), 1)
+                torch.log_softmax(model(_channels_last(values)).float(), -1)
                 for values in prepare.stream(inputs, slices(len(inputs), parts), device)
             ]
-        return torch.cat(log_probs).cpu()
+        return torch.cat([part.flatten(0, -2) for part in log_probs]).cpu()
     except torch.OutOfMemoryError:  # models in training have left too little
         if batch == 1:
             message = "The GPU has not even the memory free to predict one sample; free some, or use --device cpu."

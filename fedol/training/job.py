@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedol.code import address
@@ -62,7 +63,10 @@ class Recipe(Training):
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One model to fit to samples and their targets (classes [N] or soft targets [N, C])."""
+    """One model to fit to samples and their targets: classes [N] or soft targets [N, C].
+
+    Of findings, answers [N, findings] or soft ones [N, findings, 2].
+    """
 
     name: str
     model: nn.Module
@@ -172,12 +176,25 @@ def folds_of(private: Job, model: OpenSet, public: Samples, classes: int) -> Ite
     fold = fold_of(len(public), len(model.nets))
     for number, net in enumerate(model.nets):
         shown = fold != number
-        label = torch.full((int(shown.sum()),), classes, dtype=private.targets.dtype)
         yield replace(
             private,
             name=f"{private.name} fold {number + 1}",
             model=net,
             inputs=private.inputs.joined(public.take(shown)),
-            targets=torch.cat([private.targets, label]),
+            targets=_and_public(private.targets, int(shown.sum()), classes),
             seed=derive(private.seed, "fold", number),
         )
+
+
+def _and_public(targets: Tensor, shown: int, classes: int) -> Tensor:
+    """Targets of private samples, and then of so many public ones.
+
+    Where samples have findings, "public" is one more of these. Of their other findings public samples say nothing:
+    a target of zeros costs nothing.
+    """
+    if targets.dim() == 1:
+        return torch.cat([targets, torch.full((shown,), classes, dtype=targets.dtype)])
+    own = F.one_hot(torch.cat([targets, torch.zeros_like(targets[:, :1])], 1), 2).float()
+    others = torch.zeros(shown, *own.shape[1:])
+    others[:, -1, 1] = 1
+    return torch.cat([own, others])

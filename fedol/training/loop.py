@@ -21,16 +21,28 @@ from fedol.training.snapshot import Average, Snapshot
 
 
 def batch_loss(logits: Tensor, targets: Tensor, index: Tensor, patch: Tensor | None, places: int) -> Tensor:
-    """The mean cross-entropy of the images ``index``; with ``patch`` (``Images.patches``), cutmix's.
+    """The mean cross-entropy of the samples ``index``; with ``patch`` (``Images.patches``), cutmix's.
 
     Cross-entropy is linear in its target, so an image that is a share a of another, whose target is t′, costs
-    (1 − a)·CE(t) + a·CE(t′): that holds for classes as for soft targets, and no mixed target is ever made.
+    (1 − a)·CE(t) + a·CE(t′): that holds for classes as for soft targets, and no mixed target is ever made. Where a
+    sample has several findings, its cost is their mean.
     """
     if patch is None:
-        return F.cross_entropy(logits, targets[index])
-    own, others = (F.cross_entropy(logits, targets[rows], reduction="none") for rows in (index, patch[:, 0]))
+        return F.cross_entropy(*_by_question(logits, targets[index]))
+    own, others = (_each(logits, targets[rows]) for rows in (index, patch[:, 0]))
     share = (patch[:, 2] - patch[:, 1]) * (patch[:, 4] - patch[:, 3]) / places
     return (own + share * (others - own)).mean()
+
+
+def _by_question(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits [B, C] and targets as they are; those of findings, [B, findings, 2], with a row for each question."""
+    return (logits, targets) if logits.dim() == 2 else (logits.flatten(0, 1), targets.flatten(0, 1))
+
+
+def _each(logits: Tensor, targets: Tensor) -> Tensor:
+    """The cross-entropy of every sample [B]."""
+    cost = F.cross_entropy(*_by_question(logits, targets), reduction="none")
+    return cost if logits.dim() == 2 else cost.view(len(logits), -1).mean(1)
 
 
 PATH = "plain loop"

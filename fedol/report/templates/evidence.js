@@ -17,6 +17,7 @@ const label = (sample) => {
   const last = sample.labels.at(-1);
   return last === undefined || last < 0 ? (sample.taught ?? sample.mixture ?? sample.server)[0] : last; // as far as known
 };
+const about = (sample) => `Sample ${sample.index}` + (sample.asked === undefined ? "" : `, ${evidence.findings[sample.asked]}?`);
 const gated = evidence.gated; // Algorithm 1 was voted: a client counts where it is sure
 const mayVote = (vote) => vote[4] <= evidence.iterations;
 const facts = evidence.samples.map((sample) => ({
@@ -41,9 +42,9 @@ const thumb = (position) => {
 const tiles = evidence.samples.map((sample, position) => {
   const fact = facts[position], mark = fact.wrong ? "wrong" : fact.disagree ? "disagree" : "";
   const caption = evidence.captions ? `: ${evidence.captions[position]}` : "";
-  const words = `Sample ${sample.index}${caption}, ${evidence.clients.length ? "label" : "server:"} ${named(fact.label)}` + (fact.wrong ? `, truth ${named(sample.truth)}` : "");
+  const words = `${about(sample)}${caption}, ${evidence.clients.length ? "label" : "server:"} ${named(fact.label)}` + (fact.wrong ? `, truth ${named(sample.truth)}` : "");
   const tile = element("button", { type: "button", class: `tile ${mark}`, "aria-label": words, title: words, "aria-pressed": "false" },
-    thumb(position), element("span", { class: "name", "aria-hidden": "true" }, named(fact.label)));
+    thumb(position), element("span", { class: "name", "aria-hidden": "true" }, (evidence.findings ? `${evidence.findings[sample.asked]}: ` : "") + named(fact.label)));
   tile.addEventListener("click", () => show(position));
   return tile;
 });
@@ -97,7 +98,7 @@ function show(position) {
   if (sample.mixture) line("clients mixed", `${named(sample.mixture[0])}, ${share(sample.mixture[1])}`);
   line("server, trained", `${named(sample.server[0])}, ${share(sample.server[1])}` + (sample.strange ? "; like no client's data" : ""));
   const head = element("div", { class: "chosen" }, thumb(position), said);
-  const parts = [element("h3", {}, `Sample ${sample.index}`), head];
+  const parts = [element("h3", {}, about(sample)), head];
   if (sample.labels.length > 1) {
     const steps = element("ol", { class: "steps" });
     sample.labels.forEach((c, t) => {

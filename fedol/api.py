@@ -15,7 +15,7 @@ from fedol.bench.grid import as_grid
 from fedol.bench.plan import Progress
 from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec, usual_preset
-from fedol.config import RunConfig, changed, configure
+from fedol.config import PRESETS, RunConfig, changed, configure
 from fedol.data import Dataset, Partition, from_pair
 from fedol.data.partitions import canonical
 from fedol.errors import FedolError, InputError, brief
@@ -68,6 +68,7 @@ def run(
     own = None
     if dataset is not None:
         values["dataset"], own = _named(dataset)
+        values = {**(_suited(own) if config is None else {}), **values}
     config = configure(values.pop("preset", None), overrides=values) if config is None else changed(config, values)
     folder = default_folder(config) if out is None else Path(out)
     with _screen(progress, observer) as screen, Logged(log, folder) as logs:
@@ -109,7 +110,8 @@ def compare(
     """
     dataset, own = _named(data)
     values: dict[str, Any] = dict(settings)
-    preset = values.pop("preset", usual_preset({"dataset": dataset}))
+    values = {**_suited(own), **values}
+    preset = values.pop("preset", usual_preset({"dataset": dataset, **values}))
     grid = {name: several for name, value in values.items() if (several := as_grid(name, value)) is not None}
     wanted: dict[str, Any] = {
         "kind": "one-round",
@@ -150,6 +152,12 @@ def _named(data: Any) -> tuple[str, Dataset | None]:
     if isinstance(data, Dataset):
         return data.identity, data
     raise InputError(f"The data must be a name, a path, a fedol.Dataset or a pair (X, y), but are {brief(data)}.")
+
+
+def _suited(own: Dataset | None) -> dict[str, Any]:
+    """The preset of the data's kind, where no name tells it."""
+    kind = None if own is None else own.train.samples.kind
+    return {"preset": kind} if kind in PRESETS else {}
 
 
 def _partition(spec: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from fedol import methods
 from fedol import robust as defences
 from fedol.code import fingerprint as code_fingerprint
+from fedol.data import kind_of
 from fedol.data.partitions import PARTITIONS, Partition
 from fedol.data.partitions import canonical as partition_name
 from fedol.errors import InputError, brief, unknown
@@ -205,11 +206,18 @@ def configure(
     What counts of the file may name code (``my.py:Net``) only with ``trust_code``.
     """
     values = trusted(file, overrides or {}, trust_code)
-    from_file = values.pop("preset", "quick")
+    from_file = values.pop("preset", None)
     preset = from_file if preset is None else preset
+    preset = usual_preset(values) if preset is None else preset
     if not isinstance(preset, str) or preset not in PRESETS:
         raise unknown("preset", preset if isinstance(preset, str) else brief(preset), PRESETS)
     return changed(RunConfig(), {**PRESETS[preset], **values})
+
+
+def usual_preset(settings: Mapping[str, Any]) -> str:
+    """The preset of settings that name none: that of the data's kind, where it has one."""
+    kind = kind_of(str(settings.get("dataset", RunSettings.dataset)), settings.get("text"))
+    return kind if kind in PRESETS else "quick"
 
 
 def configure_server(

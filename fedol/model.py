@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from fedol.core.arrays import Array, exact, to_tensor
 from fedol.core.voting import shannon
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
-from fedol.errors import FedolError, InputError, cause, measures
+from fedol.errors import FedolError, InputError, brief, cause, measures
 from fedol.features import Features, preparing
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe, parameter_count
@@ -169,13 +169,8 @@ class ServerModel(Card):
         """What a sample may have several of, in the order of the predictions; empty where it is of one class."""
         return self.architecture.findings
 
-    @property
-    def image_size(self) -> int | None:
-        """What image files are made before it sees them; None where they must have its size."""
-        return self.architecture.prepare.header().get("size")
-
     def predict_log_proba(self, inputs: Samples | Array) -> Tensor:
-        """Log-probabilities [N, classes] of samples, or of uint8 images [N, channels, H, W].
+        """Log-probabilities [N, classes] of samples, or of an array, a frame or strings that hold them.
 
         Of findings those of no and yes, a row for each finding of each sample (``fedol.data.findings``).
         """
@@ -183,7 +178,7 @@ class ServerModel(Card):
         return predict(self.module, known.prepare.accept(inputs, known.shape), known.prepare, self.device)
 
     def predict_proba(self, inputs: Samples | Array) -> np.ndarray:
-        """Probabilities [N, classes] or [N, findings] of samples, or of uint8 images [N, channels, H, W]."""
+        """Probabilities [N, classes] or [N, findings] of samples, or of what holds them: an array, a frame, strings."""
         probs: np.ndarray = self.predict_log_proba(inputs).exp().numpy()
         return probs[:, 1].reshape(-1, len(self.findings)) if self.findings else probs
 
@@ -217,6 +212,8 @@ def load(run: str | Path, model: ModelSpec | None = None, trust_code: bool = Fal
     is read here. Any other name is code that loading would run, and a file's word is not enough for that: hand the
     class over as ``model``, or say ``trust_code=True`` if you trust whoever made the file.
     """
+    if not isinstance(run, str | Path):
+        raise InputError(f"What is loaded is named by its path, a run's folder or a model's file, not {brief(run)}.")
     path = Path(run)
     path = path / "model.safetensors" if path.is_dir() else path
     if not path.exists():
@@ -284,7 +281,7 @@ class FromRaw(nn.Module):
 def export_onnx(model: ServerModel, path: Path) -> None:
     """Write the file: its input is called ``images``, or as its kind is, its output ``probabilities``.
 
-    Its metadata has the class names."""
+    Its metadata has the class names, and what else ``Preprocessing.metadata`` tells."""
     for _ in watched(_steps(model, path), "exporting", 3):
         pass
 
@@ -320,8 +317,8 @@ def _steps(model: ServerModel, path: Path) -> Iterator[None]:
     except Exception as error:  # other people's models can fail anywhere inside the exporter
         raise FedolError(f"This model cannot be written as ONNX: {cause(error)}.") from error
     said = {"findings": model.findings} if model.findings else {"classes": model.classes}
-    props = {name: json.dumps(list(names), ensure_ascii=False) for name, names in said.items()}
-    onnx.helper.set_model_props(graph, props)
+    told = {**said, **known.prepare.metadata()}
+    onnx.helper.set_model_props(graph, {name: json.dumps(value, ensure_ascii=False) for name, value in told.items()})
     onnx.checker.check_model(graph)
     write_atomically(path, graph.SerializeToString())
     yield

@@ -36,6 +36,9 @@ def test_each_says_what_it_is_in_a_line(result: RunResult) -> None:
     assert repr(data.test) == "Labelled(kind='images', samples=6, shape='1x4x4')"
     sent = fedol.Knowledge.from_probabilities(np.full((5, 2), 0.5), client="alice")
     assert repr(sent) == "Knowledge(client='alice', samples=5, classes=2, masses=False)"
+    task = fedol.Task(tuple("abc"), 9, "f" * 64, "pets", clients={"alice": None, "bob": None})
+    assert repr(task) == f"Task(name='pets', id='{task.id[:12]}', samples=9, classes=3, clients=2)"
+    assert "clients='anyone'" in repr(fedol.Task(tuple("abc"), 9, "f" * 64))
     shown = repr(result.model)
     assert shown.startswith("ServerModel(model='mlp', parameters=") and "classes=10" in shown and len(shown) < 120
     assert repr(result).startswith("RunResult(out=") and f"accuracy='{100 * result.accuracy:.1f} %'" in repr(result)
@@ -77,6 +80,9 @@ def test_the_result_as_a_frame_a_figure_and_a_page(result: RunResult) -> None:
     assert [bar.get_width() for bar in bars.patches] == pytest.approx(list(100 * frame.accuracy))
     drawn = [line for line in losses.lines if len(line.get_xdata())]
     assert len(drawn) == 4  # two clients, two iterations
+    figure.canvas.draw()
+    assert all(label.get_text().isdigit() for label in losses.get_xticklabels()), "no half epochs"
+    assert all("$" not in label.get_text() for label in losses.get_yticklabels(which="both"))
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert result.report().read_text(encoding="utf-8").startswith("<!doctype html>")
 

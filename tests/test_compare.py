@@ -236,7 +236,7 @@ def test_what_fails_is_said_and_stops_nothing_else(tmp_path: Path, monkeypatch: 
 LARGE = np.zeros((50, 50))
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "array as data": (lambda: fedol.compare(LARGE), "not|but are ndarray of shape"),
-    "table": (lambda: fedol.compare((LARGE, np.zeros(50))), "tables are for fedol.OneShotClassifier"),
+    "table": (lambda: fedol.compare((LARGE, np.zeros(50))), "y must be 50 labels, numbers or names"),
     "labels": (lambda: fedol.compare((np.zeros((5, 8, 8), np.uint8), LARGE)), "y must be 5 labels"),
     "methods": (lambda: fedol.compare("digits", LARGE), "or a list, not ndarray of shape"),  # type: ignore[arg-type]
     "method": (lambda: fedol.compare("digits", ["fedoll"]), "did you mean 'fedol'"),
@@ -255,7 +255,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "run, config": (lambda: fedol.run("digits"), "data go in dataset="),  # type: ignore[arg-type]
     "run, value": (lambda: fedol.run(server_model=LARGE), "not ndarray of shape"),  # type: ignore[arg-type]
     "run, list": (lambda: fedol.run(tau=list(range(5000))), "'tau' must be a number, but is a list of 5,000"),  # type: ignore[arg-type]
-    "distill": (lambda: fedol.distill([LARGE], LARGE), "public samples must be uint8"),
+    "distill": (lambda: fedol.distill([LARGE], LARGE[0]), "public samples must be uint8"),
     "distill, method": (
         lambda: fedol.distill([np.full((50, 2), 0.5)], np.zeros((50, 1, 8, 8), np.uint8), method=LARGE),
         "'method'",

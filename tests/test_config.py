@@ -68,6 +68,11 @@ def test_every_setting_counts_in_the_hash() -> None:
         "client_patch": "cutout",
         "image_size": 32,
         "average": 0.9,
+        "label": "income",
+        "text": "title",
+        "categories": "sex",
+        "missing": "-9",
+        "test": "test.csv",
     }
     for field in dataclasses.fields(RunConfig):
         value = getattr(base, field.name)

@@ -111,6 +111,11 @@ def test_a_class_that_cannot_be_imported_is_handed_over(tmp_path: Path) -> None:
     np.testing.assert_array_equal(after.predict(IMAGES), before.predict(IMAGES))
 
 
+def test_only_a_path_is_loaded() -> None:
+    with pytest.raises(InputError, match=r"named by its path, .* not ndarray of shape \[2, 3\]"):
+        fedol.load(np.zeros((2, 3)))  # type: ignore[arg-type]
+
+
 def test_weights_of_another_model_are_refused_in_one_sentence(tmp_path: Path) -> None:
     make("mlp").save(tmp_path / "model.safetensors")
     with pytest.raises(FedolError, match="do not fit cnn") as caught:

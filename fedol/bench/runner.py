@@ -25,7 +25,7 @@ from fedol.bench.plan import TRAINING, OutOfTime, Plan, Progress, forward_flops,
 from fedol.bench.spec import Spec, read_spec
 from fedol.bench.store import BenchFolder
 from fedol.bench.summary import label
-from fedol.data import Dataset, load
+from fedol.data import Dataset, Reading, load
 from fedol.errors import FedolError, InputError
 from fedol.federation.scenario import Scenario
 from fedol.files import write_json
@@ -41,7 +41,7 @@ class Bench:
     """A benchmark in its folder."""
 
     def __init__(self, spec: Spec, out: Path, dataset: Dataset | None = None) -> None:
-        dataset = dataset or load(spec.config.dataset, spec.config.data_dir)
+        dataset = dataset or load(spec.config.dataset, spec.config.data_dir, Reading.of(spec.config))
         self.spec, self.folder = spec.on(dataset), BenchFolder(out)
         # Work and speed depend on no partition; an even one cannot be dealt only where no other can either.
         self._scenario = Scenario(replace(self.spec.cells()[0].config, partition="iid"), dataset)

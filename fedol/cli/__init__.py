@@ -51,6 +51,8 @@ def _flowing(commands: typer.Typer) -> None:
     """Let paragraphs of help wrap where the terminal ends, not where the source does; examples keep their lines."""
     for info in commands.registered_commands:
         *prose, examples = (getdoc(info.callback) or "").split("\n\n")
+        if len(prose) == 1:  # what follows the summary loses its indentation below its first line, which now is empty
+            examples = f"\n{examples}"
         info.help = "\n\n".join([*(" ".join(paragraph.split()) for paragraph in prose), examples])
     for group in commands.registered_groups:
         if group.typer_instance:

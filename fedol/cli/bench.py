@@ -215,7 +215,7 @@ def cost(
     from fedol.bench.spec import usual_preset
     from fedol.bench.store import BenchFolder
     from fedol.config import configure, trusted
-    from fedol.data import load
+    from fedol.data import Reading, load
     from fedol.federation.scenario import Scenario
     from fedol.report.live import LiveProgress
 
@@ -224,7 +224,7 @@ def cost(
         values = trusted(config, settings, trust_code)
         named = values.pop("preset", usual_preset(values))
         wanted = configure(preset or named, overrides=values)
-        data = load(wanted.dataset, wanted.data_dir)
+        data = load(wanted.dataset, wanted.data_dir, Reading.of(wanted))
         own = identified(wanted, data)
         scenario = Scenario(replace(own, partition="iid"), data).under(own)  # a cost has no partition
         folder.open()

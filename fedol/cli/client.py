@@ -52,6 +52,7 @@ def fit(
     if dp_epsilon is None:  # the noise of a private training is never kept (fedol.privacy)
         resumable()
     from fedol.config import configure_client, recipe_of
+    from fedol.data import Reading
     from fedol.federation.client import client_fit
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.header import Guarantee
@@ -70,6 +71,7 @@ def fit(
         result = client_fit(
             folder.task, data, model, out, recipe_of(wanted), wanted.width, wanted.seed, wanted.device,
             on_epoch=progress.epoch, budget=budget, folds=wanted.folds, public=shared, own_classes=wanted.own_classes,
+            reading=Reading.of(wanted),
         )  # fmt: skip
     if as_json:
         print(json.dumps({"out": str(out), **result}))

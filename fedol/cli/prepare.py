@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from fedol.cli.options import Json
+from fedol.cli.options import Json, with_settings
 from fedol.errors import InputError
-from fedol.settings import UNLABELLED
+from fedol.settings import UNLABELLED, Columns
 
 if TYPE_CHECKING:
     from fedol.knowledge import Task
@@ -41,7 +41,9 @@ def _group() -> None:
 
 
 @tasks.command("new")
+@with_settings(Columns, but=("test",))
 def new_task(
+    settings: dict[str, Any],
     folder: Annotated[Path, typer.Argument(help="Where to write the task.")],
     public: Annotated[Path, typer.Option(help=f"The public samples: {UNLABELLED}.")],
     classes: Annotated[
@@ -49,10 +51,6 @@ def new_task(
     ] = None,
     findings: Annotated[
         str | None, typer.Option(help="Instead of classes, what a sample may have several of: names likewise.")
-    ] = None,
-    image_size: Annotated[
-        int | None,
-        typer.Option(help="Height and width that everyone makes the images; they may be of any size, and of 16 bits."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Sets this federation apart; the folder's name by default.")] = None,
     only_fingerprint: Annotated[
@@ -102,8 +100,9 @@ def new_task(
     Examples: fedol task new task --public images/ --classes cat,dog --client alice --client bob=PUBLIC_KEY
               fedol task new task --public images/ --classes cat,dog --helpers A.pub,B.pub --client a=KEY --client b=KEY
     """
+    from fedol.data import Reading
     from fedol.data.findings import ANSWERS
-    from fedol.data.own import load_samples
+    from fedol.data.stored import load_samples
     from fedol.federation.taskfolder import TaskFolder
     from fedol.knowledge.signing import check_public_key
     from fedol.knowledge.task import Task
@@ -111,9 +110,10 @@ def new_task(
     from fedol.text import say
 
     with LiveProgress(quiet=as_json):
-        if image_size is not None and not public.is_dir():
+        reading = Reading.of(Columns(**settings))
+        if reading.image_size is not None and not public.is_dir():
             raise InputError(f"--image-size is for folders of image files, which {public} is not; leave it out.")
-        shared, _ = load_samples(public, image_size=image_size)
+        shared, _ = load_samples(public, reading=reading)
     clients: dict[str, str | None] = {}
     for entry in client or []:
         who, keyed, key = entry.partition("=")

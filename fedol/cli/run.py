@@ -209,18 +209,26 @@ BATCH = 512  # samples between two moves of the progress bar
 def predict(
     run: RunDir,
     samples: Annotated[Path, typer.Argument(help=f"An image, {UNLABELLED}.")],
+    out: Annotated[Path | None, typer.Option(help="Write a CSV file of these instead of printing them.")] = None,
     trust_code: TrustCode = False,
     as_json: Json = False,
 ) -> None:
     """Print the class of each sample and the model's confidence, one line per sample, separated by tabs.
 
-    A model of the method union also says which samples are like no client's data, where every client sent masses.
+    Rows of a table go by their number, the first being 1. A model of the method union also says which samples are like
+    no client's data, where every client sent masses.
 
-    Example: fedol predict runs/federation images/
+    Examples: fedol predict runs/federation images/
+              fedol predict runs/hospitals new.csv --out classes.csv
     """
+    import csv
+    import io
+
     import numpy as np
 
-    from fedol.data.own import load_samples
+    from fedol.data import Reading
+    from fedol.data.stored import load_samples
+    from fedol.files import write_atomically
     from fedol.model import load
     from fedol.progress import watched
     from fedol.report.live import LiveProgress
@@ -228,39 +236,38 @@ def predict(
 
     model = load(run, trust_code=trust_code)
     with LiveProgress(quiet=as_json):
-        found, names = load_samples(samples, image_size=model.image_size)
+        found, names = load_samples(samples, reading=Reading().under(model.architecture.prepare))
         parts = [found.take(slice(start, start + BATCH)) for start in range(0, len(found), BATCH)]
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
+    what = "image" if found.kind == "images" else "row"
     if model.findings:
-        _print_findings(model.findings, names, probs, as_json)
-        return
-    rows = [
-        {"image": name, "class": model.classes[row.argmax()], "probability": float(row.max())}
-        for name, row in zip(names, probs, strict=True)
-    ]
+        told = [dict(zip(model.findings, map(float, row), strict=True)) for row in probs]
+    else:
+        told = [{"class": model.classes[row.argmax()], "probability": float(row.max())} for row in probs]
     if (known := model.known(probs)) is not None:
-        rows = [{**row, "known": bool(here)} for row, here in zip(rows, known, strict=True)]
+        told = [{**row, "known": bool(here)} for row, here in zip(told, known, strict=True)]
+    rows = [{what: name, **row} for name, row in zip(names, told, strict=True)]
+    if out is not None:
+        table = io.StringIO()
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow([shown(name, "cell") for name in rows[0]])
+        writer.writerows(
+            [shown(cell, "cell") if isinstance(cell, str) else cell for cell in row.values()] for row in rows
+        )
+        write_atomically(out, table.getvalue().encode())
     if as_json:
         print(json.dumps(rows, indent=1))
+    if as_json or out is not None:
         return
+    if model.findings:
+        print("\t".join([what, *(shown(name, "cell") for name in model.findings)]))
     for line in rows:
-        image, name = (shown(line[key], "cell") for key in ("image", "class"))
-        note = "" if line.get("known", True) else "\tlike no client's data"
-        print(f"{image}\t{name}\t{line['probability']:.4f}{note}")
-
-
-def _print_findings(findings: tuple[str, ...], names: list[str], probs: Any, as_json: bool) -> None:
-    """The probability of every finding of each sample: a line a sample, a column a finding, separated by tabs."""
-    from fedol.text import shown
-
-    if as_json:
-        found = [dict(zip(findings, map(float, row), strict=True)) for row in probs]
-        said = [{"image": name, "findings": row} for name, row in zip(names, found, strict=True)]
-        print(json.dumps(said, indent=1))
-        return
-    print("\t".join(["sample", *(shown(name, "cell") for name in findings)]))
-    for name, row in zip(names, probs, strict=True):
-        print("\t".join([shown(name, "cell"), *(f"{value:.4f}" for value in row)]))
+        first, *cells = (
+            f"{cell:.4f}" if isinstance(cell, float) else shown(str(cell), "cell") for cell in line.values()
+        )
+        if known is not None:
+            cells = [*cells[:-1], *([] if line["known"] else ["like no client's data"])]
+        print("\t".join([first, *cells]))
 
 
 def export(

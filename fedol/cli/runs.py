@@ -38,7 +38,7 @@ def list_runs(places: Places = None, as_json: Json = False) -> None:
     """Show every run: its state, its accuracy, its settings in short, its size.
 
     Examples: fedol runs list
-              fedol runs list results --json
+              fedol runs list runs/first elsewhere --json
     """
     from fedol.report.runs import runs_table
 

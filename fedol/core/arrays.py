@@ -22,7 +22,8 @@ def to_tensor(value: Array, what: str = "value") -> Tensor:
     try:  # of an array that is read-only, a copy
         tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.require(value, requirements=["C", "W"]))
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} must be a NumPy array or a torch tensor of numbers: {error}.") from None
+        why = str(error).rstrip(".")
+        raise InputError(f"{what} must be a NumPy array or a torch tensor of numbers: {why}.") from None
     if tensor.is_complex():
         raise InputError(f"{what} must be real numbers, but are {tensor.dtype}.")
     return tensor.detach()

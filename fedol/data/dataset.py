@@ -135,23 +135,53 @@ class Dataset(Card):
     ) -> Dataset:
         """Check arrays of images and make them a dataset.
 
+        Frames of pandas or polars, and floats [N, columns], are rows of a table, in which NaN is missing.
         Images are [N, H, W], [N, C, H, W] or [N, H, W, C] with one or three channels (where both of the last two
         could be meant, channels come first), uint8 or floats in [0, 1], which are rounded to uint8.
         Labels are integers 0..C-1; without ``classes`` the names are "0", "1", ... up to the largest label. Labels of
         zeros and ones [N, C] mark the findings of each sample, whose names ``classes`` are then.
         ``groups`` are the sites of the training images, names or numbers; the partition ``sites`` makes them clients.
         """
-        x, test = pixels(train_x, f"{name}: train_x"), pixels(test_x, f"{name}: test_x")
-        if x.shape[1:] != test.shape[1:]:
+        from fedol.data.kinds import given_values  # which knows the kinds, made of what is defined here
+
+        x, test = given_values(train_x, f"{name}: train_x"), given_values(test_x, f"{name}: test_x")
+        if {x.kind, test.kind} == {"images", "signals"}:  # the floats are less exact images
+            x, test = (samples(pixels(part, name)) for part in (train_x, test_x))
+        if x.kind != test.kind or x.shape != test.shape:
             raise InputError(
-                f"{name}: training images are {measures(x.shape[1:])} but test images are {measures(test.shape[1:])}; "
+                f"{name}: training {x.kind} are {measures(x.shape)} but test {test.kind} are {measures(test.shape)}; "
                 "make them the same size."
             )
+        test = test.like(x)
         several = np.ndim(train_y) == 2 and np.shape(train_y)[1] > 1  # one finding is two classes
         read = _marks if several else _classes
         y, test_labels, names, findings = read(train_y, test_y, classes, (len(x), len(test)), name)
         sites = None if groups is None else _groups(groups, len(x), f"{name}: groups")
-        return cls(name, Labelled(samples(x), y, sites), Labelled(samples(test), test_labels), names, findings)
+        return cls(name, Labelled(x, y, sites), Labelled(test, test_labels), names, findings)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        label: str | None = None,
+        test: Any = None,
+        text: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        missing: Sequence[str] = (),
+        name: str = "data",
+    ) -> Dataset:
+        """A frame of pandas or polars with a row per sample, one column of which is the label.
+
+        Columns of words are categories, and so are those of ``categories``; the others are numbers. What stands for a
+        missing value beside NaN, None, "?" and the like is ``missing``. With columns of ``text``, these alone are what
+        is learnt from. ``test`` are the test rows, another frame; without them a fifth of each class is held out.
+        """
+        from fedol.data.reading import Reading, from_frame
+
+        texts, chosen, absent = (
+            tuple([words] if isinstance(words, str) else map(str, words)) for words in (text, categories, missing)
+        )
+        return from_frame(frame, test, Reading(label, texts, chosen, absent), name)
 
 
 def pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:

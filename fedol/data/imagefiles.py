@@ -66,6 +66,11 @@ class ImageFiles(Samples):
         return self.form.channels, self.form.size, self.form.size
 
     @property
+    def image_size(self) -> int:
+        """Height and width, as they are read."""
+        return self.form.size
+
+    @property
     def detail(self) -> str:
         """How deep they are, where that is unusual."""
         return "16 bits" if self.form.levels == DEEP else ""

@@ -25,14 +25,15 @@ SMALL = 1 << 26  # bytes of float32 images that a CPU keeps normalised, rather t
 class Normalisation(Preprocessing):
     """Per-channel mean and standard deviation on the [0, 1] scale.
 
-    ``levels`` is the brightest value, and ``size`` what image files are resized to; 0 where all images have one size.
+    ``levels`` is the brightest value, and ``image_size`` what image files are made;
+    None where all images have one size.
     """
 
     kind: ClassVar[str] = "images"
     mean: tuple[float, ...]
     std: tuple[float, ...]
     levels: int = BYTE
-    size: int = 0
+    image_size: int | None = None
 
     def __call__(self, batch: Tensor) -> Tensor:
         """uint8 or uint16 [n, C, H, W] -> normalised float32."""
@@ -46,7 +47,9 @@ class Normalisation(Preprocessing):
 
     def header(self) -> dict[str, Any]:
         """Mean and deviation; depth and size where they are unusual."""
-        unusual = ({"levels": self.levels} if self.levels != BYTE else {}) | ({"size": self.size} if self.size else {})
+        unusual = ({"levels": self.levels} if self.levels != BYTE else {}) | (
+            {"image_size": self.image_size} if self.image_size else {}
+        )
         return {"mean": list(self.mean), "std": list(self.std), **unusual}
 
     @classmethod
@@ -60,20 +63,22 @@ class Normalisation(Preprocessing):
                 raise InputError("the mean or the deviation of its pixels makes no sense")
         if min(std) <= 0:
             raise InputError("the deviation of its pixels is not above 0")
-        levels, size = header.get("levels", BYTE), header.get("size", 0)
-        if levels not in (BYTE, DEEP) or type(size) is not int or not 0 <= size <= LARGEST_SIZE:
+        levels, size = header.get("levels", BYTE), header.get("image_size")
+        sensible = size is None or (type(size) is int and 1 <= size <= LARGEST_SIZE)
+        if levels not in (BYTE, DEEP) or not sensible:
             raise InputError("the depth or the size of its images makes no sense")
         return cls(tuple(map(float, mean)), tuple(map(float, std)), levels, size)
 
     def accept(self, values: Samples | Array, shape: Shape) -> Samples:
         """Images of this shape."""
         if not isinstance(values, Samples):
-            values = Images(to_tensor(values, "images"))
-            if values.values.dtype != self._dtype:  # they would be divided by the brightest value again
-                own, theirs = (str(dtype).removeprefix("torch.") for dtype in (self._dtype, values.values.dtype))
+            tensor = to_tensor(values, "images")
+            if tensor.dtype != self._dtype:  # they would be divided by the brightest value again
+                own, theirs = (str(dtype).removeprefix("torch.") for dtype in (self._dtype, tensor.dtype))
                 raise InputError(
                     f"The model takes images as {own}, 0 to {self.levels}, but these are {theirs}; convert them."
                 )
+            values = Images(tensor)
         given = super().accept(values, shape)
         if bool(given.detail) != (self.levels == DEEP):
             bits = (16, 8) if self.levels == DEEP else (8, 16)
@@ -180,8 +185,8 @@ class ImageBatches(Batches):
         self._mean = torch.tensor(normalise.mean, device=device)
         self._std = torch.tensor(normalise.std, device=device)
         self._levels = normalise.levels
-        self._ready = device.type == "cpu" and 4 * self.pixels.numel() <= SMALL
-        if self._ready:
+        self._normalised = device.type == "cpu" and 4 * self.pixels.numel() <= SMALL
+        if self._normalised:
             self.pixels = self._normalise(self.pixels)
 
     def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
@@ -197,7 +202,7 @@ class ImageBatches(Batches):
             if patch is not None and mix:
                 source = torch.where(self._within(patch), patch[:, 0, None, None], source)
             pixels = self.pixels[source, *self._places(view)]
-        images = pixels if self._ready else self._normalise(pixels)
+        images = pixels if self._normalised else self._normalise(pixels)
         if patch is not None and not mix:
             images = images.masked_fill(self._within(patch)[..., None], 0)
         return images.permute(0, 3, 1, 2)

@@ -1,12 +1,11 @@
-"""Data of your own: labelled or not, as folders of images or as arrays in an ``.npz`` or ``.npy`` file.
+"""Images of your own: labelled or not, as folders or as arrays in an ``.npz`` or ``.npy`` file.
 
-Labelled data become a dataset; what has no labels (a task's public samples) stays samples, so far images. Those may be
-a stranger's, so what a file claims is compared before anything is unpacked.
+Labelled ones become a dataset. What has no labels may be a stranger's (a task's public samples), so what a file claims
+is compared before anything is unpacked.
 """
 
 from __future__ import annotations
 
-import io
 import math
 import zipfile
 import zlib
@@ -16,14 +15,13 @@ from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-from fedol.data.dataset import Dataset, Labelled, holdout, pixels
+from fedol.data.dataset import Dataset, Labelled, holdout
 from fedol.data.decoding import DICOM, opened
 from fedol.data.imagefiles import ImageFiles
 from fedol.data.images import Images
-from fedol.data.samples import Samples, samples
 from fedol.errors import InputError, cause
-from fedol.files import write_atomically
 from fedol.progress import watched
 from fedol.text import MOST, printable
 
@@ -125,6 +123,19 @@ def _pixels(image: Any, file: Path) -> Pixels:
 ARRAYS = ("train_x", "train_y", "test_x", "test_y")
 
 
+def load_npy(folder: Path) -> Dataset:
+    """The same four as ``.npy`` files in a folder: what the samples of floats are stays on the disk."""
+    found = []
+    for name in ARRAYS:
+        file = folder / f"{name}.npy"
+        try:
+            found.append(np.load(file, mmap_mode="r" if name.endswith("x") else None, allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{file} cannot be read as an array ({cause(error)}); save it with numpy.save.") from None
+    train_x, train_y, test_x, test_y = found
+    return Dataset.from_arrays(train_x, train_y, test_x, test_y, name=folder.resolve().name)
+
+
 def load_npz(path: Path | None) -> Dataset:
     """Read the four arrays, and ``classes`` and ``groups`` where they are there; pickled objects are refused."""
     if path is None:
@@ -139,7 +150,7 @@ def load_test(path: Path, image_size: int | None = None) -> Dataset:
         by_class = _files(path)
         files = [file for name in by_class for file in by_class[name]]
         labels = np.repeat(np.arange(len(by_class)), [len(by_class[name]) for name in by_class])
-        given = samples(read_images(files)) if image_size is None else ImageFiles.of(files, image_size)
+        given = Images(torch.from_numpy(read_images(files))) if image_size is None else ImageFiles.of(files, image_size)
         return Dataset(path.name, Labelled(given, labels), Labelled(given, labels), tuple(by_class))
     (x, y), classes, _ = _arrays(path, ARRAYS[2:])
     return Dataset.from_arrays(x, y, x, y, classes, path.stem)
@@ -162,32 +173,6 @@ def _arrays(path: Path, names: Sequence[str]) -> tuple[list[Any], list[str] | No
         raise InputError(f"{path} cannot be read as .npz arrays ({error}); save it with numpy.savez.") from error
 
 
-def from_pair(x: npt.ArrayLike, y: npt.ArrayLike, name: str = "data") -> Dataset:
-    """Images and their labels, numbers or names, of which a fixed fifth of each class is held out for the test.
-
-    Which fifth depends on their number and order alone (see ``holdout``), so the same arrays are the same dataset.
-    """
-    given, labels = np.asarray(x), np.asarray(y)
-    if given.ndim not in (3, 4):
-        raise InputError(
-            f"X must be images, uint8 [N, H, W] or [N, channels, H, W], but has the shape {list(given.shape)}; tables "
-            "are for fedol.OneShotClassifier."
-        )
-    images = pixels(given, "X")
-    if labels.shape != (len(images),) or labels.dtype.kind not in "biuUO":
-        raise InputError(
-            f"y must be {len(images)} labels, numbers or names, one per image, but is {labels.dtype} "
-            f"{list(labels.shape)}."
-        )
-    names, encoded = np.unique(labels.astype(str) if labels.dtype.kind == "O" else labels, return_inverse=True)
-    test = np.zeros(len(images), dtype=bool)
-    for c in range(len(names)):
-        (places,) = np.nonzero(encoded == c)
-        test[places] = holdout([f"{names[c]}/{place}" for place in range(len(places))])
-    words = [str(each) for each in names]
-    return Dataset.from_arrays(images[~test], encoded[~test], images[test], encoded[test], words, name)
-
-
 UNLABELLED = ("public", "images", "x", "test_x", "train_x")  # the first of these that an archive has counts
 # Bytes that a stranger's array may have in memory: so much in any case, and so many times its file's size. Deflate
 # packs a thousand to one at most; photographs hardly at all, drawings ten to one.
@@ -195,52 +180,22 @@ FEW_BYTES, PACKED = 1 << 28, 100
 LISTED = 80  # characters of the names that an archive holds
 
 
-def load_samples(path: Path, count: int | None = None, image_size: int | None = None) -> tuple[Samples, list[str]]:
-    """Samples, and a name for each. Of a stranger's we know how many there must be: ``count``.
-
-    With an ``image_size``, image files are made it, and stay where they are until they are needed.
-    """
-    if image_size is not None and (files := _image_files(path)):
-        if count is not None and len(files) != count:
-            raise InputError(f"{path} holds {len(files):,} images, but the task has {count:,}.")
-        return ImageFiles.of(files, image_size), [_called(file, path) for file in files]
-    images, names = load_images(path, count)
-    return samples(images), names
-
-
-def stored(folder: Path) -> Path:
-    """Where a task's folder keeps the public samples, if it does: in one file, or as files."""
-    return folder / "public" if (folder / "public").is_dir() else folder / "public.npz"
-
-
-def store(given: Samples, folder: Path) -> None:
-    """Keep the public samples in a task's folder, so that ``load_samples`` reads what is ``stored``."""
-    if isinstance(given, ImageFiles):
-        given.copied(folder / "public")
-        return
-    if not isinstance(given, Images):
-        raise InputError(f"A task's folder holds images so far, not {given.kind}; leave them out of it.")
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, public=given.array())
-    write_atomically(stored(folder), buffer.getvalue())
-
-
-def load_images(path: Path, count: int | None = None) -> tuple[npt.NDArray[np.uint8], list[str]]:
-    """uint8 [N, channels, H, W], and a name for each: its path in the folder, or its position in the array.
+def load_images(path: Path, count: int | None = None) -> tuple[npt.NDArray[Any], list[str]]:
+    """Images, or the values of an array, and a name for each: its path in the folder, or its position in the array.
 
     A folder's files are taken in the order of their paths, subfolders included, hidden ones not. An ``.npz`` file holds
     one array, or several of which the first of ``UNLABELLED`` counts. Of a stranger's images we know their ``count``:
     then what they claim is compared before anything is unpacked.
     """
-    if files := _image_files(path):
+    if files := files_of(path):
         if count is not None:
             _check_claim(path, count, (len(files), *image_shape(files[0])), sum(f.stat().st_size for f in files))
-        return np.ascontiguousarray(read_images(files)), [_called(file, path) for file in files]
-    images = pixels(_array(path, count), str(path))
-    return images, [str(position) for position in range(len(images))]
+        return np.ascontiguousarray(read_images(files)), [called(file, path) for file in files]
+    values = np.atleast_1d(np.asarray(_array(path, count)))
+    return values, [str(position) for position in range(len(values))]
 
 
-def _image_files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
     """A folder's images, subfolders included, or the one image that this is; none where it is something else."""
     if path.is_dir():
         files = image_files(path, path.rglob("*"))
@@ -250,7 +205,8 @@ def _image_files(path: Path) -> list[Path]:
     return [path] if path.suffix.lower() in SUFFIXES and path.is_file() else []
 
 
-def _called(file: Path, path: Path) -> str:
+def called(file: Path, path: Path) -> str:
+    """A file's name, or its path in a folder."""
     return file.name if file == path else str(file.relative_to(path))
 
 
@@ -258,7 +214,7 @@ def _array(path: Path, count: int | None) -> npt.ArrayLike:
     try:
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):
-                return _read(file, path, count)
+                return read_array(file, path, count)
         with zipfile.ZipFile(path) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist()}
             names = [name for name in UNLABELLED if name in members] or list(members)
@@ -266,7 +222,7 @@ def _array(path: Path, count: int | None) -> npt.ArrayLike:
                 held = printable(", ".join(members), LISTED) or "nothing"
                 raise InputError(f"{path} holds {held}; name the images 'images'.")
             with archive.open(members[names[0]]) as member:
-                return _read(member, path, count)
+                return read_array(member, path, count)
     except InputError:
         raise
     except FileNotFoundError:
@@ -276,10 +232,13 @@ def _array(path: Path, count: int | None) -> npt.ArrayLike:
         raise InputError(f"{path} cannot be read as images ({why}); give a folder, .npz or .npy.") from None
 
 
-def _read(file: IO[bytes], path: Path, count: int | None) -> npt.ArrayLike:
-    """The array in an ``.npy`` file or a member of an archive: the very one whose header is looked at."""
+def read_array(file: IO[bytes], path: Path, count: int | None, stranger: bool = False) -> npt.ArrayLike:
+    """The array in an ``.npy`` file or a member of an archive: the very one whose header is looked at.
+
+    A ``stranger``'s may have any length, where no ``count`` is given, but not any size.
+    """
     file.seek(0)
-    if count is not None:
+    if stranger or count is not None:
         major, _ = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
@@ -289,13 +248,13 @@ def _read(file: IO[bytes], path: Path, count: int | None) -> npt.ArrayLike:
     return array
 
 
-def _check_claim(path: Path, count: int, claim: tuple[int, ...], packed: int) -> None:
-    """Refuse another number of images than there must be, or images far larger than their files are."""
-    if claim[0] != count:
-        raise InputError(f"{path} holds {claim[0]:,} images, but the task has {count:,}.")
+def _check_claim(path: Path, count: int | None, claim: tuple[int, ...], packed: int) -> None:
+    """Refuse another number of samples than there must be, or samples far larger than their files are."""
+    if count is not None and claim[0] != count:
+        raise InputError(f"{path} holds {claim[0]:,} samples, but the task has {count:,}.")
     size, limit = math.prod(claim), max(FEW_BYTES, PACKED * packed)
     if size > limit:
         raise InputError(
-            f"{path} claims {size:,} bytes of images, far more than its size makes likely ({limit:,}); "
+            f"{path} claims {size:,} bytes of samples, far more than its size makes likely ({limit:,}); "
             "ask whoever made the task for other files."
         )

@@ -10,13 +10,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from numbers import Integral
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fedol.data.dataset import Groups
-from fedol.errors import FedolError, InputError, cause, unknown
+from fedol.errors import FedolError, InputError, brief, cause, unknown
 from fedol.seeding import numpy_generator
 
 Integers = npt.NDArray[np.int64]
@@ -125,6 +126,8 @@ def partition(
         raise InputError(f"The labels to partition go from {labels.min()} to {labels.max()}, not 0 to {classes - 1}.")
     if groups is not None and np.shape(groups) != labels.shape:
         raise InputError(f"The groups must be a list of {len(labels)}, one per sample, not {list(np.shape(groups))}.")
+    if not isinstance(clients, Integral):
+        raise InputError(f"The clients of a partition are a whole number, not {brief(clients)}.")
     if clients < 1 or min_size < 1:
         raise InputError(f"A partition needs at least 1 client of at least 1 sample, not {clients} of {min_size}.")
     if len(labels) < clients * min_size:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fedol.core.arrays import Array, to_tensor
+from fedol.core.arrays import Array
 from fedol.errors import FedolError, InputError, measures, unknown
 from fedol.text import printable
 
@@ -69,9 +69,17 @@ class Preprocessing(ABC):
         """Do now, in view of whoever watches, what takes long with these samples and need be done once."""
         return
 
+    def taken(self, values: Any) -> Samples:
+        """Samples as they are, other values as what they hold."""
+        return samples(values)
+
+    def metadata(self) -> dict[str, Any]:
+        """What else somebody must know to hand raw values to an exported model."""
+        return {}
+
     def accept(self, values: Samples | Array, shape: Shape) -> Samples:
         """Samples that a model of this prepared ``shape`` takes, or an error that says what they are instead."""
-        given = samples(values)
+        given = self.taken(values)
         if given.kind != self.kind:
             raise InputError(f"The model takes {self.kind}, but these are {given.kind}; convert them.")
         if self.prepared(given.shape) != shape:
@@ -108,8 +116,8 @@ class Samples(ABC):
     def digests(self) -> list[str]:
         """A hash of each sample, whatever stands beside it."""
         about = f"{self.kind}{self.shape}".encode()
-        rows = np.ascontiguousarray(self.array())
-        return [hashlib.sha256(about + row.tobytes()).hexdigest() for row in rows]
+        told = (row.encode(errors="surrogatepass") if isinstance(row, str) else row.tobytes() for row in self.array())
+        return [hashlib.sha256(about + values).hexdigest() for values in told]
 
     @abstractmethod
     def take(self, index: Index) -> Self:
@@ -138,13 +146,33 @@ class Samples(ABC):
         A kind that must mean the same at every site fits it to the ``public`` ones instead, which everyone holds.
         """
 
+    def like(self, public: Samples) -> Self:
+        """These in the order of the public ones' columns, where they have some; an error where no model takes both."""
+        check_alike(self, public, f"Your {self.kind}")
+        return self
+
     def unfitted(self) -> Preprocessing:
         """A preprocessing that tells nothing of these samples: what a private training needs."""
         raise FedolError(f"There is no private training on {self.kind}; leave --dp-epsilon out.")
 
+    members: ClassVar[tuple[str, ...]] = ()  # the arrays that ``packed`` gives
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """To be kept in a task's folder: plain values that say what these are, and arrays."""
+        raise InputError(f"A task's folder does not hold {self.kind}; leave them out of it.")
+
+    @classmethod
+    def unpacked(cls, about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """What ``packed`` gave, or an ``InputError`` that says what makes no sense: it may be a stranger's."""
+        raise InputError(f"nothing keeps {cls.kind}")
+
     def floats(self) -> npt.NDArray[np.float32]:
         """The values as other frameworks' models expect them."""
         return self.array().astype(np.float32)
+
+    def rows(self, named: bool = False) -> Any:
+        """As scikit-learn's kind of model takes them: flat rows, or a frame where it knows columns by name."""
+        return self.floats().reshape(len(self), -1)
 
     def pictures(self) -> npt.NDArray[np.uint8] | None:
         """A picture of each for the report, uint8 [N, 1 or 3, H, W]; None where a kind cannot be drawn."""
@@ -162,7 +190,7 @@ class Samples(ABC):
 
     def on(self, device: torch.device, prepare: Preprocessing) -> Batches:
         """These samples on a device, to be trained on."""
-        return Batches(self.batch(slice(None)).to(device), prepare)
+        return Batches(self, prepare, device)
 
     def views(self, count: int, generator: torch.Generator) -> Tensor:
         """How each of ``count`` samples is augmented: a row each, drawn by the generator alone."""
@@ -173,15 +201,30 @@ class Samples(ABC):
         raise InputError(f"There is no '{how}' of {self.kind}; leave 'patch' out.")
 
 
-class Batches:
-    """Samples on a device: a batch by index, prepared as it is gathered."""
+SMALL = 1 << 28  # bytes of prepared float32 values that a CPU keeps, rather than prepare every batch again
+PART = 4096  # samples prepared at a time
 
-    def __init__(self, values: Tensor, prepare: Callable[[Tensor], Tensor]) -> None:
-        self._values, self._prepare = values, prepare
+
+class Batches:
+    """Samples on a device: a batch by index.
+
+    Prepared once and for all where they are small or the device is a GPU, which gathers on its own; else batch by
+    batch, so that what lies on a disk stays there.
+    """
+
+    def __init__(self, inputs: Samples, prepare: Preprocessing, device: torch.device) -> None:
+        self._inputs, self._prepare, self._device = inputs, prepare, device
+        shape = len(inputs), *prepare.prepared(inputs.shape)
+        self._ready: Tensor | None = None
+        if device.type != "cpu" or 4 * math.prod(shape) <= SMALL:
+            self._ready = torch.empty(shape, device=device)
+            for start in range(0, len(inputs), PART):
+                part = slice(start, start + PART)
+                self._ready[part] = prepare(inputs.batch(part).to(device))
 
     def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
         """The samples ``index``, each as its rows of ``Samples.views`` and ``Samples.patches`` say."""
-        return self._prepare(self._values[index])
+        return self._prepare(self._inputs.batch(index)) if self._ready is None else self._ready[index]
 
     def epoch(self, steps: Sequence[Step], mix: bool = False) -> Iterator[Tensor]:
         """The batches of an epoch, in turn."""
@@ -207,15 +250,12 @@ def preprocessing_of(header: Mapping[str, Any], shape: Shape) -> Preprocessing:
 
 
 def samples(values: Samples | Array, what: str = "samples") -> Samples:
-    """Samples as they are, and a NumPy array or a tensor as the kind it holds: images, uint8 [N, channels, H, W]."""
+    """Samples as they are, and other values as the kind they hold: a frame, floats, or uint8 [N, channels, H, W]."""
     if isinstance(values, Samples):
         return values
-    from fedol.data.images import Images  # which is made of what is defined here
+    from fedol.data.kinds import of_values  # which knows the kinds, made of what is defined here
 
-    tensor = to_tensor(values, what)
-    if tensor.dim() != 4 or tensor.dtype != torch.uint8:
-        raise InputError(f"{what} must be uint8 [N, channels, H, W], but are {tensor.dtype} {list(tensor.shape)}.")
-    return Images(tensor)
+    return of_values(values, what)
 
 
 def check_alike(given: Samples, public: Samples, what: str) -> None:

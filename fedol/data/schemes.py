@@ -115,6 +115,36 @@ class Sites(Partition):
         return owners.astype(np.int64)
 
 
+@register
+@dataclass(frozen=True)
+class Column(Partition):
+    """``column:NAME``: what a table's row says in a column decides whose it is, as a hospital or an occupation would.
+
+    Values go to the clients from the most frequent to the rarest, each to the client that holds the fewest rows so far.
+    The column is then no feature: at a site of its own it would say nothing.
+    """
+
+    name = "column"
+    example = "hospital"
+    column: str
+
+    def owners(self, pool: Pool, rng: np.random.Generator) -> Integers:
+        """Deal the values, which are the rows' sites by now (``fedol.data.reading.sited``)."""
+        if pool.groups is None:
+            raise InputError(f"The partition '{self}' needs a table with the column '{self.column}'.")
+        names, values, sizes = np.unique(pool.groups, return_inverse=True, return_counts=True)
+        if len(names) < pool.clients:
+            raise InputError(
+                f"The column '{self.column}' has {len(names)} values among the private rows, but clients is "
+                f"{pool.clients}; use --clients {len(names)} or fewer."
+            )
+        held, owner = np.zeros(pool.clients, dtype=np.int64), np.zeros(len(names), dtype=np.int64)
+        for value in np.argsort(-sizes, kind="stable"):
+            owner[value] = held.argmin()
+            held[owner[value]] += sizes[value]
+        return owner[values]
+
+
 def _holders(each: int, clients: int, classes: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
     """Who holds which class, bool [clients, classes]: rows sum to ``each``, columns differ by at most one.
 

@@ -29,7 +29,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A network on images: uint8, or floats in [0, 1], of the shape [N, H, W] or [N, channels, H, W].
 
     ``model`` is a name (``mlp``, ``cnn``, ``resnet20``, ``my.py:Net``) or a class of yours, ``width`` that of FedOL's
-    own; the others are the settings of a training (docs/settings.md).
+    own; the others are settings of ``fedol.run``, with its defaults.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -128,7 +129,7 @@ class OneShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _split(self, count: int, seed: int) -> tuple[Labels, Labels]:
         """The positions of the private and of the public samples."""
-        if not 0 < self.public_share < 1:
+        if not (isinstance(self.public_share, Real) and 0 < self.public_share < 1):
             raise InputError(f"public_share must lie between 0 and 1, but is {brief(self.public_share)}.")
         shared = max(self.folds, round(self.public_share * count))
         if count - shared < 1:

@@ -100,7 +100,12 @@ class Features(Preprocessing):
 
     def batches(self, given: Samples, device: torch.device) -> Batches:
         """The features on the device: nothing else is needed to train."""
-        return Batches(self.rows(given).to(device), Standardised(self, device))
+        return Kept(self.rows(given).to(device), Standardised(self, device))
+
+    @property
+    def image_size(self) -> int | None:
+        """What image files are made before they are the encoder's."""
+        return getattr(self.inner, "image_size", None)
 
     def ready(self, given: Samples) -> None:
         """Compute what is not kept yet."""
@@ -160,6 +165,18 @@ class Standardised(nn.Module):
         return found
 
 
+class Kept(Batches):
+    """Features on a device: a batch by index."""
+
+    def __init__(self, rows: Tensor, standardise: Standardised) -> None:
+        self._rows, self._standardise = rows, standardise
+
+    def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
+        """The features of these samples."""
+        found: Tensor = self._standardise(self._rows[index])
+        return found
+
+
 class FromRaw(nn.Module):
     """Raw images to standardised features, rounded as kept ones are."""
 
@@ -184,9 +201,9 @@ def suited(body: Body, encoder: str, inputs: Samples, inner: Preprocessing) -> P
     if inputs.detail:
         return inner
     if inputs.shape[0] == len(body.mean):
-        return Normalisation(body.mean, body.std, inner.levels, inner.size)
+        return Normalisation(body.mean, body.std, inner.levels, inner.image_size)
     grey = (sum(body.mean) / len(body.mean),), (sum(body.std) / len(body.std),)
-    return Normalisation(*grey, inner.levels, inner.size)
+    return Normalisation(*grey, inner.levels, inner.image_size)
 
 
 def preparing(model: ModelSpec, inputs: Samples, inner: Preprocessing) -> Preprocessing:

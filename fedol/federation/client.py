@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from fedol.code import imported
-from fedol.data import Dataset, Labelled, fingerprint, load
-from fedol.data.samples import Samples, check_alike
+from fedol.data import Dataset, Labelled, Reading, fingerprint, load
+from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge.header import Ratios
 from fedol.knowledge.task import Task
@@ -28,13 +28,15 @@ from fedol.training.job import folds_of
 from fedol.training.snapshot import EpochFile
 
 
-def client_data(source: str, task: Task) -> tuple[Labelled, Labelled]:
+def client_data(source: str, task: Task, reading: Reading = Reading()) -> tuple[Labelled, Labelled]:
     """A client's training and test samples with the task's labels, by class name or, where there is none, by position.
 
-    A client need not hold all of the task's classes. The source is what ``load`` takes, or ``my.py:function``.
+    A client need not hold all of the task's classes. The source is what ``load`` takes, or ``my.py:function``;
+    ``reading`` says what its columns mean, if it has some.
     """
-    size = task.image_size if Path(source).expanduser().is_dir() else None
-    data = _made(source) if ":" in source and not Path(source).exists() else load(source, image_size=size)
+    if task.image_size is not None and Path(source).expanduser().is_dir():
+        reading = replace(reading, image_size=task.image_size)
+    data = _made(source) if ":" in source and not Path(source).exists() else load(source, reading=reading)
     index = task_classes(data, task)
     if task.findings:
         return data.train, data.test
@@ -83,6 +85,7 @@ def client_fit(
     folds: int = 0,
     public: Samples | None = None,
     own_classes: bool = False,
+    reading: Reading = Reading(),
 ) -> dict[str, Any]:
     """Train a model and write it to ``out``; returns its loss and its accuracy on the client's own test samples.
 
@@ -101,9 +104,9 @@ def client_fit(
         raise InputError(
             "--own-classes tells exactly which classes your data have, which no privacy budget covers; leave one out."
         )
-    train, test = client_data(data, task)
+    train, test = client_data(data, task, reading.under(public))
     if public is not None:
-        check_alike(train.samples, public, f"Your {train.samples.kind}")
+        train, test = (replace(part, samples=part.samples.like(public)) for part in (train, test))
     # A private model is scaled by constants: the data's own mean and spread would be released without noise.
     prepare = train.samples.unfitted() if budget else train.samples.fit(public)
     model = spec_for(model) if budget else model

@@ -1,9 +1,10 @@
 """Any model as a function from the public samples to predictions: ours, PyTorch, scikit-learn's kind, ONNX, a function.
 
 What a model is handed:
-    a model file of ``fedol client fit``, a function     the raw values: uint8 images [N, channels, H, W]
+    a model file of ``fedol client fit``, a function     the raw values: uint8 images [N, channels, H, W], strings
     a ``torch.nn.Module``                                float32, images in [0, 1], [N, channels, H, W]
-    anything with ``predict_proba`` (scikit-learn, ...)  float32, images in [0, 1], one flat row per sample
+    anything with ``predict_proba`` (scikit-learn, ...)  float32, images in [0, 1], one flat row per sample; of texts
+                                                         the strings; where it was fitted on a frame, a pandas frame
     ONNX                                                 whichever of these its input's type and rank ask for
     a fitted ``fedol.OpenSet``                            nothing: it has answered already, with masses
 What it gives: a row per sample with a number per class of the task, in its order: probabilities, or logits from
@@ -240,7 +241,7 @@ def _batch(model: Any, inputs: Samples) -> np.ndarray:
             logits: np.ndarray = model.eval()(torch.from_numpy(inputs.floats())).float().cpu().numpy()
         return logits
     if hasattr(model, "predict_proba"):
-        said = model.predict_proba(inputs.floats().reshape(len(inputs), -1))
+        said = model.predict_proba(inputs.rows(named=hasattr(model, "feature_names_in_")))
         return _of_each_finding(model, said) if isinstance(said, list) else np.asarray(said)
     if callable(model):
         return np.asarray(model(inputs.array()), dtype=np.float32)

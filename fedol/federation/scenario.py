@@ -21,6 +21,7 @@ from fedol.config import ModelName, RunConfig
 from fedol.data import Dataset, Split, load, partition, split
 from fedol.data.dataset import parts
 from fedol.data.findings import strata
+from fedol.data.reading import Reading, sited
 from fedol.data.samples import Samples
 from fedol.distillation import Learnt, Note, Store, hear, learn
 from fedol.errors import FedolError, InputError
@@ -36,6 +37,7 @@ from fedol.training import Job, OnEpoch, Process, drive, resolve_device
 
 def deal(config: RunConfig, dataset: Dataset) -> list[npt.NDArray[np.int64]]:
     """Which of the private samples each client of a configuration holds."""
+    dataset = sited(dataset, config.partition)
     *_, private = parts(dataset, config.public, config.seed, config.development)
     labels, groups = dataset.train.y[private], dataset.train.groups
     groups = None if groups is None else groups[private]
@@ -49,7 +51,7 @@ class Scenario:
     def __init__(self, config: RunConfig, dataset: Dataset | None = None) -> None:
         self.config = config
         self.device = resolve_device(config.device)
-        self.dataset = dataset or load(config.dataset, config.data_dir, config.image_size)
+        self.dataset = sited(dataset or load(config.dataset, config.data_dir, Reading.of(config)), config.partition)
         self.data: Split = split(self.dataset, config.public, config.seed, config.development)
         self.public: Samples = self.data.shared  # one object: an engine keeps one copy on its device
         self.shares = deal(config, self.dataset)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy.typing as npt
 
 from fedol.core.arrays import Array
-from fedol.data.own import load_samples, store, stored
+from fedol.data.reading import Reading
 from fedol.data.samples import Samples, samples
+from fedol.data.stored import load_samples, store, stored
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_json, write_json
 from fedol.knowledge.task import Task
@@ -64,7 +65,7 @@ class TaskFolder:
         place = elsewhere or stored(self.path)
         if not place.exists():
             raise FedolError(f"The public samples are not in {place}; say where with --public.")
-        found, _ = load_samples(place, self.task.samples, self.task.image_size)
+        found, _ = load_samples(place, self.task.samples, Reading(image_size=self.task.image_size))
         if found.fingerprint != self.task.fingerprint:
             raise FedolError(
                 f"The {found.kind} in {place} are not the task's, or not in its order; get the right ones."

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from fedol.core.arrays import Array
 from fedol.data.decoding import check_size
@@ -16,7 +17,7 @@ from fedol.data.samples import Samples, samples
 from fedol.errors import InputError
 from fedol.knowledge import codecs, signing
 from fedol.knowledge.terms import Terms
-from fedol.text import check_name, is_text, printable
+from fedol.text import Card, check_name, is_text, printable
 
 OVERHEAD = 32_768  # what a file may be larger than its float32 predictions: header, signature, an unlucky compression
 
@@ -33,8 +34,8 @@ class TaskRef:
 NO_TASK = TaskRef("", "", "")
 
 
-@dataclass(frozen=True)
-class Task:
+@dataclass(frozen=True, repr=False)
+class Task(Card):
     """A federation's common ground.
 
     Its id changes with its name, any sample or class name, their order, the clients' keys, the nonce and how answers
@@ -100,6 +101,12 @@ class Task:
         size = shared.form.size if isinstance(shared, ImageFiles) else None
         about = tuple(classes), len(shared), shared.fingerprint, name
         return cls(*about, image_size=size, findings=tuple(findings))
+
+    def facts(self) -> dict[str, Any]:
+        """What is agreed on, counted."""
+        secret = {"helpers": len(self.secret.helpers)} if self.secret else {}
+        named = {"name": self.name, "id": self.id[:12], "samples": self.samples, "classes": len(self.classes)}
+        return {**named, "clients": len(self.clients) or "anyone", **secret}
 
     @cached_property  # a helper asks for it with every client's file, and it covers every client's key
     def id(self) -> str:

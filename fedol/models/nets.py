@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -198,12 +199,55 @@ def linear(*, classes: int, shape: tuple[int, ...]) -> nn.Sequential:
     return nn.Sequential(OrderedDict(flatten=nn.Flatten(), head=nn.Linear(math.prod(shape), classes)))
 
 
-def mlp(*, classes: int, shape: tuple[int, int, int], width: int) -> nn.Sequential:
-    """A client: all pixels, one hidden layer of ``4 * width`` units, ReLU, linear."""
+class CNN1d(nn.Module):
+    """Convolutions over seven places, each but the first halving the length, then its mean and maximum, linear."""
+
+    def __init__(self, widths: Sequence[int], *, classes: int, channels: int) -> None:
+        super().__init__()
+        steps = [1, *(2 for _ in widths[1:])]
+        layers = [
+            nn.Sequential(nn.Conv1d(i, o, 7, step, padding=3, bias=False), nn.BatchNorm1d(o), nn.ReLU())
+            for i, o, step in zip([channels, *widths], widths, steps, strict=False)
+        ]
+        self.convs = nn.Sequential(*layers)
+        self.head = nn.Linear(2 * widths[-1], classes)
+
+    def forward(self, signals: Tensor) -> Tensor:
+        """[B, channels, length] to logits [B, classes]."""
+        found = self.convs(signals)
+        logits: Tensor = self.head(torch.cat([found.mean(2), found.amax(2)], 1))
+        return logits
+
+
+def cnn1d(*, classes: int, channels: int, width: int) -> CNN1d:
+    """A client: two convolutions."""
+    return CNN1d([width, 2 * width], classes=classes, channels=channels)
+
+
+def cnn1d_large(*, classes: int, channels: int, width: int) -> CNN1d:
+    """A server: three convolutions, twice as wide."""
+    return CNN1d([2 * width, 4 * width, 4 * width], classes=classes, channels=channels)
+
+
+def mlp(*, classes: int, shape: tuple[int, ...], width: int) -> nn.Sequential:
+    """A client: all values, one hidden layer of ``4 * width`` units, ReLU, linear."""
     layers: OrderedDict[str, nn.Module] = OrderedDict(
         flatten=nn.Flatten(),
         hidden=nn.Linear(math.prod(shape), 4 * width),
         relu=nn.ReLU(),
         head=nn.Linear(4 * width, classes),
+    )
+    return nn.Sequential(layers)
+
+
+def mlp_large(*, classes: int, shape: tuple[int, ...], width: int) -> nn.Sequential:
+    """A server: all values, two hidden layers of ``8 * width`` units."""
+    layers: OrderedDict[str, nn.Module] = OrderedDict(
+        flatten=nn.Flatten(),
+        first=nn.Linear(math.prod(shape), 8 * width),
+        relu=nn.ReLU(),
+        second=nn.Linear(8 * width, 8 * width),
+        relu2=nn.ReLU(),
+        head=nn.Linear(8 * width, classes),
     )
     return nn.Sequential(layers)

@@ -21,7 +21,17 @@ from fedol.code import address, describe, imported
 from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, brief, cause, measures, unknown
 from fedol.models.bodies import accepted
-from fedol.models.nets import bottleneck_resnet, cnn, cnn_large, linear, mlp, wide_resnet22
+from fedol.models.nets import (
+    bottleneck_resnet,
+    cnn,
+    cnn1d,
+    cnn1d_large,
+    cnn_large,
+    linear,
+    mlp,
+    mlp_large,
+    wide_resnet22,
+)
 from fedol.models.pretrained import Pretrained, tuned
 from fedol.settings import ClientSettings, RunSettings, ServerSettings, code_of
 from fedol.text import printable
@@ -73,6 +83,9 @@ ModelSpec = str | type[nn.Module] | Callable[..., nn.Module]
 FIXED: dict[str, Callable[..., nn.Module]] = {
     "linear": linear,
     "mlp": mlp,
+    "mlp-large": mlp_large,
+    "cnn1d": cnn1d,
+    "cnn1d-large": cnn1d_large,
     "cnn": cnn,
     "cnn-large": cnn_large,
     "resnet22-wide": wide_resnet22,
@@ -145,6 +158,25 @@ def find(spec: ModelSpec) -> Callable[..., nn.Module]:
 MOST_VALUES = 1 << 24  # of one sample: 4,096 x 4,096 in grey. A shape in a file could claim any number
 
 
+# Dimensions of the samples that FedOL's own models take: any, or channels with a length; else those of an image.
+TAKES = {
+    "linear": "any shape",
+    "mlp": "any shape",
+    "mlp-large": "any shape",
+    "cnn1d": "(channels, length)",
+    "cnn1d-large": "(channels, length)",
+}
+RANKS = {"any shape": range(1, 9), "(channels, length)": [2], "images of (channels, height, width)": [3]}
+
+
+def check_shape(name: str, shape: tuple[int, ...]) -> None:
+    """Refuse samples that one of FedOL's own models does not take, and name some that do."""
+    takes = TAKES.get(name, "images of (channels, height, width)")
+    if len(shape) not in RANKS[takes]:
+        fitting = [other for other, given in TAKES.items() if len(shape) in RANKS[given]]
+        raise InputError(f"The model '{name}' takes {takes}, not {tuple(shape)}; take {' or '.join(fitting)}.")
+
+
 def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int = 16, seed: int = 0) -> nn.Module:
     """A model for samples of ``shape``, of images (channels, height, width), in training mode on the CPU.
 
@@ -159,8 +191,8 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
         raise InputError(f"A model needs at least one class and a positive width, not {classes=} and {width=}.")
     if not shape or min(shape) < 1:
         raise InputError(f"A model's shape holds one or more positive numbers, not {tuple(shape)}.")
-    if len(shape) != 3 and isinstance(spec, str) and is_builtin(spec):
-        raise InputError(f"The model '{spec}' takes images of (channels, height, width), not {tuple(shape)}.")
+    if isinstance(spec, str) and is_builtin(spec):
+        check_shape(spec, shape)
     if math.prod(shape) > MOST_VALUES:
         raise InputError(f"Samples of {measures(shape)} are too large for a model here; make them smaller.")
     known = Pretrained.parse(spec)

@@ -122,10 +122,16 @@ def bench_view(folder: Path) -> dict[str, Any]:
         "panels": panels,
         "beside": any(table["beside"] for table in tables) or any(panel["beside"] for panel in panels),
         "costs": [cost_sheet(table, number) for number, table in enumerate(numbers["cost"], 1)],
+        "copies": [copies(sheet) for sheet in sheets(numbers)],
         "cells": len(results),
         "runs": runs,
         "shown": {run["file"]: run["id"] for run in runs},
     }
+
+
+def copies(sheet: Sheet) -> dict[str, Any]:
+    """A table to be taken into a paper or a program."""
+    return {"title": sheet.title, "kinds": {"LaTeX": sheet.latex().splitlines(), "CSV": sheet.csv().splitlines()}}
 
 
 SERIES = {

@@ -156,7 +156,7 @@ def rounds_figure(panels: list[dict[str, Any]], path: Path) -> None:
         where = shown(panel["partition"], "plot")
         axes.set(title=f"{where}, width {width}, {each} a round", xlabel="communication rounds")
         axes.set(ylabel="accuracy, %", ylim=(0, None))
-        axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.25
+        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)  # there is no round 1.25
         axes.grid(alpha=0.3)
         # Below the axes: within, it would hide curves.
         axes.legend(fontsize=7, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.14))
@@ -187,6 +187,8 @@ def run_figure(summary: dict[str, Any], metrics: list[dict[str, Any]]) -> Any:
     )
     if not curves:
         return figure
+    from matplotlib.ticker import LogLocator
+
     axes = figure.add_subplot(1, panels, 2)
     for line in curves:
         server = line["stage"] == "iteration"
@@ -195,5 +197,9 @@ def run_figure(summary: dict[str, Any], metrics: list[dict[str, Any]]) -> Any:
     axes.plot([], [], color="tab:gray", label="clients")
     axes.plot([], [], color="tab:blue", label="server, an iteration a line")
     axes.set(title="loss after each epoch", xlabel="epoch", yscale="log")
+    axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")  # 0.5, and no powers of ten
+    axes.minorticks_off()
     axes.legend(fontsize=8)
     return figure

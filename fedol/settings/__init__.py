@@ -16,8 +16,8 @@ DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the p
 MODEL, OPTIMISER, SCHEDULE = "model", "optimiser", "schedule"  # what may be code
 
 # Which files hold samples, in the words of every help text; ``fedol.data`` reads them.
-LABELLED = "an .npz file or a folder of images by class"
-UNLABELLED = "a folder of images, an .npz or an .npy file"
+LABELLED = "a table (.csv, .parquet, .jsonl), an .npz file or a folder of images by class"
+UNLABELLED = "a folder of images, an .npz or an .npy file, a table (.csv, .parquet, .jsonl) or lines of text (.txt)"
 
 CALLABLE = "Callable[..., Any]"
 ModelName = str | Callable[..., Any]
@@ -171,21 +171,38 @@ class Voting:
 
 
 @dataclass(frozen=True)
-class Data:
-    """Who holds what."""
+class Columns:
+    """How files are read: what the columns of rows mean, of which one that nobody names is a feature."""
 
-    dataset: str = setting("digits", f"digits, cifar10, cifar100, fashion-mnist, {LABELLED}.", DATA)
-    data_dir: str | None = setting(None, "Where the dataset's files are.", DATA)
+    label: str | None = setting(
+        None, "In a table: the column of the labels, where it is not called label, class, target or y.", DATA
+    )
+    text: str | None = setting(None, "In a table: the column of the texts to classify, or several a,b.", DATA)
+    categories: str | None = setting(
+        None, "In a table: columns a,b of categories that look like numbers; what holds words is one anyway.", DATA
+    )
+    missing: str | None = setting(
+        None, "In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null.", DATA
+    )
+    test: str | None = setting(None, "In a table: the file of the test rows; a fifth is held out otherwise.", DATA)
     image_size: int | None = setting(
         None,
         "Height and width that a folder's images are made; they are then read as needed, with all of their 16 bits.",
         DATA,
     )
+
+
+@dataclass(frozen=True)
+class Data(Columns):
+    """Who holds what."""
+
+    dataset: str = setting("digits", f"digits, cifar10, cifar100, fashion-mnist, {LABELLED}.", DATA)
+    data_dir: str | None = setting(None, "Where the dataset's files are.", DATA)
     public: int = setting(400, "Unlabelled samples that everyone shares, taken from the training data.", DATA)
     clients: int = setting(10, "How many clients there are.", DATA)
     partition: str = setting(
         "dirichlet:0.3",
-        "Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data.",
+        "Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, column:NAME by what a table says there, or sites.",
         DATA,
     )
     development: int = setting(0, "Private labelled samples that take the test set's place, to tune on.", DATA)
@@ -280,7 +297,7 @@ class ServerSettings(Machine, Learning, Server, Answers):
 
 
 @dataclass(frozen=True)
-class ClientSettings(Machine, Training):
+class ClientSettings(Machine, Training, Columns):
     """How a client on its own trains."""
 
     width: int = own(Server, "width", 16)

@@ -19,17 +19,27 @@ class RunKeywords(TypedDict, total=False):
 
     preset: str
     """quick, paper or best: what every other setting is unless it is given."""
-    data_dir: str | None
-    """Where the dataset's files are."""
+    label: str | None
+    """In a table: the column of the labels, where it is not called label, class, target or y."""
+    text: str | None
+    """In a table: the column of the texts to classify, or several a,b."""
+    categories: str | None
+    """In a table: columns a,b of categories that look like numbers; what holds words is one anyway."""
+    missing: str | None
+    """In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null."""
+    test: str | None
+    """In a table: the file of the test rows; a fifth is held out otherwise."""
     image_size: int | None
     """Height and width that a folder's images are made; they are then read as needed, with all of their 16 bits."""
+    data_dir: str | None
+    """Where the dataset's files are."""
     public: int
     """Unlabelled samples that everyone shares, taken from the training data. Default: 400."""
     clients: int
     """How many clients there are. Default: 10."""
     partition: str | Partition
-    """Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, or sites: those of the data. Default:
-    dirichlet:0.3."""
+    """Who holds what: dirichlet:ALPHA, classes:PER_CLIENT, iid, column:NAME by what a table says there, or sites.
+    Default: dirichlet:0.3."""
     development: int
     """Private labelled samples that take the test set's place, to tune on. Default: 0."""
     server_model: ModelName
@@ -105,10 +115,20 @@ class GridKeywords(TypedDict, total=False):
 
     preset: str
     """quick, paper or best: what every other setting is unless it is given."""
-    data_dir: str | Sequence[str | None] | None
-    """Where the dataset's files are."""
+    label: str | Sequence[str | None] | None
+    """In a table: the column of the labels, where it is not called label, class, target or y."""
+    text: str | Sequence[str | None] | None
+    """In a table: the column of the texts to classify, or several a,b."""
+    categories: str | Sequence[str | None] | None
+    """In a table: columns a,b of categories that look like numbers; what holds words is one anyway."""
+    missing: str | Sequence[str | None] | None
+    """In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null."""
+    test: str | Sequence[str | None] | None
+    """In a table: the file of the test rows; a fifth is held out otherwise."""
     image_size: int | Sequence[int | None] | None
     """Height and width that a folder's images are made; they are then read as needed, with all of their 16 bits."""
+    data_dir: str | Sequence[str | None] | None
+    """Where the dataset's files are."""
     public: int | Sequence[int]
     """Unlabelled samples that everyone shares, taken from the training data. Default: 400."""
     clients: int | Sequence[int]

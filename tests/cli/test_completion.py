@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
-from commands import Command
+from commands import PERSON, Command
 from test_feel import EVERY
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -41,6 +44,24 @@ def offered(*words: str) -> list[str]:
 )
 def test_values_are_completed(words: tuple[str, ...], first: str) -> None:
     assert offered(*words)[0] == first
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_the_tab_key_in_a_real_shell(tmp_path: Path) -> None:
+    pexpect = pytest.importorskip("pexpect", reason="needs the package pexpect", exc_type=ImportError)
+    program = tmp_path / "fedol"
+    program.write_text(f"#!{sys.executable}\nfrom fedol.cli import main\n\nmain()\n")
+    program.chmod(0o755)
+    environment = {**PERSON, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    shell = pexpect.spawn("bash", ["--norc"], cwd=str(tmp_path), env=environment, encoding="utf-8", timeout=60)
+    shell.sendline('eval "$(fedol --show-completion)"; echo told"" once')
+    shell.expect("told once")
+    for typed, completed in (("run --preset p", "paper"), ("bench --methods fedol,un", "union"), ("ser", "serve")):
+        shell.send(f"fedol {typed}\t")
+        shell.expect(f"{completed} ")
+        shell.sendcontrol("u")
+    shell.close(force=True)
 
 
 def test_every_name_that_is_offered_is_accepted() -> None:

@@ -62,6 +62,16 @@ def test_every_help_guides_by_example(
     assert f"fedol {' '.join(path)}".strip() in told.split("Usage:")[1].split("\n", 1)[1], "no example"
 
 
+@pytest.mark.parametrize("path", [path for path in EVERY if path], ids=" ".join)
+def test_examples_stand_below_each_other(
+    path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    _, told = in_process([*path, "--help"], capsys)
+    examples = re.findall(r"^ (?:Examples: | *)(?=fedol )", told.split("╭", 1)[0], flags=re.MULTILINE)
+    assert len(set(map(len, examples))) <= 1
+
+
 @pytest.mark.parametrize("path", [path for path in EVERY if path])
 def test_prose_wraps_where_the_terminal_does(path: tuple[str, ...]) -> None:
     command: Any = typer.main.get_command(app)

@@ -17,10 +17,10 @@ from image_folders import KINDS, draw, picture, save
 from PIL import Image
 
 import fedol
-from fedol.data import ImageFiles, Images, Normalisation, load
+from fedol.data import ImageFiles, Images, Normalisation, Reading, load
 from fedol.data.decoding import DEEP, Form, decoded
 from fedol.data.images import ImageBatches
-from fedol.data.own import load_samples
+from fedol.data.stored import load_samples
 from fedol.errors import InputError
 
 SIZE = 16
@@ -38,7 +38,7 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_of(folder: Path) -> ImageFiles:
-    found = load(str(folder), image_size=SIZE).train.samples
+    found = load(str(folder), reading=Reading(image_size=SIZE)).train.samples
     assert isinstance(found, ImageFiles)
     return found
 
@@ -48,7 +48,7 @@ def in_memory(files: ImageFiles) -> Images:
 
 
 def test_files_of_any_size_are_made_one(colour: Path) -> None:
-    data = load(str(colour), image_size=SIZE)
+    data = load(str(colour), reading=Reading(image_size=SIZE))
     assert (len(data.train), len(data.test), data.classes, data.shape) == (90, 18, KINDS, (3, SIZE, SIZE))
     file = files_of(colour).files[3]
     with Image.open(file) as image:
@@ -96,12 +96,12 @@ def test_a_batch_is_that_of_images_in_memory(colour: Path) -> None:
 def test_content_and_form_are_the_fingerprint_and_names_are_not(colour: Path, tmp_path: Path) -> None:
     files = files_of(colour)
     files.copied(tmp_path / "copy")
-    copy, _ = load_samples(tmp_path / "copy", len(files), SIZE)
+    copy, _ = load_samples(tmp_path / "copy", len(files), Reading(image_size=SIZE))
     assert copy.fingerprint == files.fingerprint != files.take([1, 0]).fingerprint
-    assert load_samples(tmp_path / "copy", None, SIZE + 1)[0].fingerprint != files.fingerprint
+    assert load_samples(tmp_path / "copy", None, Reading(image_size=SIZE + 1))[0].fingerprint != files.fingerprint
     first = next(iter(sorted((tmp_path / "copy").iterdir())))
     save(np.ones((9, 9)), first)
-    assert load_samples(tmp_path / "copy", None, SIZE)[0].fingerprint != files.fingerprint
+    assert load_samples(tmp_path / "copy", None, Reading(image_size=SIZE))[0].fingerprint != files.fingerprint
     both = files.take(slice(2)).joined(files.take(np.arange(90) > 87))
     assert both.files == (*files.files[:2], *files.files[88:]) and len(set(both.digests())) == 4
 
@@ -111,7 +111,7 @@ def test_the_normalisation_is_the_public_ones(colour: Path) -> None:
     few = files.take(slice(10))
     assert files.fit(few) == few.fit() != files.fit()
     expected = in_memory(few).fit()
-    assert (few.fit().mean, few.fit().std, few.fit().size) == (expected.mean, expected.std, SIZE)
+    assert (few.fit().mean, few.fit().std, few.fit().image_size) == (expected.mean, expected.std, SIZE)
 
 
 def dicom(file: Path, values: np.ndarray, bits: int = 12, **more: object) -> None:
@@ -177,11 +177,11 @@ def test_wrong_files_are_one_sentence_that_names_the_file(broken: Path, deep: Pa
     ):
         target.write_bytes(content)
         with pytest.raises(InputError, match=words):
-            load(str(broken), image_size=SIZE)
+            load(str(broken), reading=Reading(image_size=SIZE))
     Image.fromarray(np.zeros((3, 3), np.float32)).save(target.with_suffix(".tif"))
     target.unlink()
     with pytest.raises(InputError, match=r"004.tif holds floating-point pixels; convert it to 8 or 16 bits"):
-        load(str(broken), image_size=SIZE)
+        load(str(broken), reading=Reading(image_size=SIZE))
     target.with_suffix(".tif").unlink()
     target.write_bytes(whole[: len(whole) // 2])  # whose header is whole
     with pytest.raises(InputError, match=r"004.png cannot be read as an image"):
@@ -200,7 +200,7 @@ def test_a_file_that_claims_to_be_enormous_is_refused(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_sizes_that_make_no_sense(colour: Path, name: str, size: int, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        load(str(colour) if name == "colour" else name, image_size=size)
+        load(str(colour) if name == "colour" else name, reading=Reading(image_size=size))
 
 
 def test_every_command_takes_them(colour: Path, command: Command, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_every_command_takes_them(colour: Path, command: Command, tmp_path: Path
     pytest.importorskip("onnxscript", reason="exporting needs the extra onnx")
     onnxruntime = pytest.importorskip("onnxruntime")
     assert command("export", tmp_path / "run", "--onnx", tmp_path / "model.onnx", "--quiet").code == 0
-    images = load(str(colour), image_size=SIZE).test.samples
+    images = load(str(colour), reading=Reading(image_size=SIZE)).test.samples
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
     (found,) = session.run(None, {"images": images.array()})
     np.testing.assert_allclose(found, fedol.load(tmp_path / "run").predict_proba(images), atol=1e-4)

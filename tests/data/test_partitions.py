@@ -168,7 +168,7 @@ def test_one_client_gets_everything(spec):
         ("dirichlet", "did you mean 'dirichlet:0.05'"),
         ("idd", "did you mean 'iid'"),
         ("iid:3", "no partition 'iid:3'"),
-        ("foo", "known are: classes:20, dirichlet:0.05, iid"),
+        ("foo", "known are: classes:20, column:hospital, dirichlet:0.05, iid"),
         ("", "known are"),
         ("classes:11", "use classes:10"),
         ("classes:1", "use at least classes:2 or 10 clients"),
@@ -374,4 +374,4 @@ def test_a_partition_without_a_name_or_with_two_values_is_not_registered():
     for scheme, says in [(Nameless, "needs a name"), (Colon, "needs a name"), (Twice, "Twice has 2 fields")]:
         with pytest.raises(InputError, match=says):
             register(scheme)
-    assert list(PARTITIONS) == ["iid", "dirichlet", "classes", "sites"]
+    assert list(PARTITIONS) == ["iid", "dirichlet", "classes", "sites", "column"]

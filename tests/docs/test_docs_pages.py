@@ -115,4 +115,6 @@ def test_the_site_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
         fetched = re.findall(r"<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)=\"?(https?://[^\"\s>]+)", html)
         assert not fetched, (page, fetched)
     api = (tmp_path / "api" / "index.html").read_text(encoding="utf-8")
+    words = re.sub(r"<[^>]+>", "", api)  # what a constructor takes, with its default
+    assert "n_clients: int = 5" in words and "max_bytes: int = 0" in words
     assert "One client&#39;s log-probabilities" in api or "One client's log-probabilities" in api

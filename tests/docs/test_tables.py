@@ -139,6 +139,30 @@ def test_every_decimal_in_prose_stands_in_a_table_of_its_page(page: Path) -> Non
     assert {number for number in re.findall(r"\d+\.\d+", prose) if number not in tables} == set()
 
 
+SETTINGS = re.compile(  # whole numbers that nobody measured: of what was run, and how
+    r"`[^`]*`|\]\([^)]*\)|Dirichlet\([^)]*\)|^## .*$|^\| .*$"
+    r"|(?:ResNet-|CIFAR-|width |[Ss]eeds? |n = |s = |t = |FedOL |[ρμτ] = )[\d./×, ]*\d(?:,? (?:and|to|or)\s\d+)*"
+    r"|[\d,]+(?:\sto [\d,]+)?(?: × \d+)?\s(?:server |public |private |held-out |training |of the training )*"
+    r"(?:epochs|classes|images|seeds|clients|samples)",
+    flags=re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("page", QUESTIONS, ids=lambda page: page.stem)
+def test_every_whole_number_in_prose_is_a_setting_or_stands_in_a_table_of_its_page(page: Path) -> None:
+    """The rounds that are said to be worth an upload, for instance."""
+    text = page.read_text(encoding="utf-8")
+    whole = r"(?<![\d.,])\d+(?![\d.,]\d)\b"
+    tables = {
+        number
+        for _, table in TABLE.findall(text)
+        for line in table.splitlines()[3:]
+        for number in re.findall(whole, line)
+    }
+    prose = SETTINGS.sub("", POINTS.sub("", TABLE.sub("", text)))
+    assert set(re.findall(whole, prose)) <= tables
+
+
 @pytest.mark.parametrize(
     "page", [ROOT / "README.md", ROOT / "docs" / "results.md", *QUESTIONS], ids=lambda page: page.stem
 )

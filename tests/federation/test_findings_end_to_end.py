@@ -71,9 +71,9 @@ def test_predict_prints_a_column_for_each(run: Path, tmp_path: Path, command: Co
     np.savez(tmp_path / "new.npz", images=marked_digits().test.samples.take(slice(3)).array())
     said = command("predict", run, tmp_path / "new.npz")
     lines = [line.split("\t") for line in said.out.splitlines()]
-    assert lines[0] == ["sample", *FINDINGS] and len(lines) == 4 and all(len(line) == 6 for line in lines)
+    assert lines[0] == ["image", *FINDINGS] and len(lines) == 4 and all(len(line) == 6 for line in lines)
     found = json.loads(command("predict", run, tmp_path / "new.npz", "--json").out)
-    assert found[0]["findings"]["even"] == pytest.approx(float(lines[1][1]), abs=1e-4)
+    assert found[0]["even"] == pytest.approx(float(lines[1][1]), abs=1e-4)
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedkt"])

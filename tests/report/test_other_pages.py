@@ -10,7 +10,7 @@ from fedol.bench.cells import digest
 from fedol.bench.paper import one_round
 from fedol.errors import FedolError
 from fedol.files import read_json, write_json
-from fedol.report.bench_pages import MOST_RUNS, collect
+from fedol.report.bench_pages import MOST_RUNS, collect, sheets
 from fedol.report.pages import write_report
 
 SHARED = {
@@ -109,6 +109,22 @@ def test_a_benchmarks_table_sorts(browser: Any, bench: Path) -> None:
     assert browser.execute_script(column) == ["FedOL", "FedDF", "FedET"]
     browser.find_element("css selector", "#table-1 thead th:nth-child(1) button").click()
     assert browser.execute_script(column) == ["FedOL", "FedET", "FedDF"]
+
+
+def test_a_benchmarks_tables_are_there_to_copy(browser: Any, bench: Path) -> None:
+    opened(browser, bench / "report.html")
+    shown = browser.execute_script("return [...document.querySelectorAll('#copies pre')].map(p => p.textContent)")
+    assert shown == [text for sheet in sheets(collect(bench)) for text in (sheet.latex(), sheet.csv())]
+    browser.find_element("css selector", "#copies summary").click()
+    button = browser.find_element("css selector", "#copies button.copy")
+    assert button.is_displayed() and button.accessible_name.startswith("Copy: LaTeX: One round")
+
+
+def test_numbers_stay_beside_the_names_of_their_rows(browser: Any, tmp_path: Path) -> None:
+    for method in ("fedol", "feddf"):
+        cell(tmp_path, method, "dirichlet:0.05", 0, 0.3)
+    opened(browser, write_report(tmp_path), width=1280)
+    assert browser.find_element("css selector", "#table-1 table").size["width"] < 500
 
 
 def test_nobody_failed_to_pass_a_fedol_that_was_not_run(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ class Architecture:
     def takes(self) -> tuple[str, Shape]:
         """The kind and the shape of the raw samples."""
         inner = self.prepare.inner if isinstance(self.prepare, Features) else self.prepare
-        return inner.kind, self.prepare.raw if isinstance(self.prepare, Features) else self.shape
+        return inner.kind, self.prepare.seen if isinstance(self.prepare, Features) else self.shape
 
     def header(self) -> dict[str, Any]:
         """As plain JSON values; your own class becomes its importable name."""
@@ -154,7 +154,7 @@ class ServerModel(Card):
         return {
             "model": describe(known.model),
             "parameters": parameter_count(self.module),
-            "takes": f"{known.takes[0]} {measures(known.takes[1])}",
+            "takes": " ".join([known.takes[0], measures(known.takes[1])]).strip(),
             **({"findings": len(known.findings)} if known.findings else {"classes": len(known.classes)}),
             "device": str(self.device),
         }

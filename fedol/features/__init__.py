@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from fedol.core.arrays import Array
 from fedol.data.images import Normalisation
 from fedol.data.samples import Batches, Preprocessing, Samples, Shape, preprocessing_of
+from fedol.data.texts import TfIdf
 from fedol.errors import FedolError, InputError
 from fedol.features.fast import runner
 from fedol.features.store import cached, store
@@ -63,13 +64,16 @@ class Features(Preprocessing):
         """All of it as one module, from raw values to standardised features."""
         body = self._body()
         if body.tokens:
-            raise FedolError(f"The encoder '{self.encoder}' reads words, so its model takes texts and no tensors.")
+            raise FedolError(
+                f"The encoder '{self.encoder}' reads strings, and neither tensors nor ONNX hold any; load the model with "
+                "fedol.load."
+            )
         return FromRaw(self, Resized(body)).eval()
 
     def rows(self, given: Samples) -> Tensor:
         """The features of samples, float16 [N, features], as they are kept."""
-        inner = json.dumps([self.encoder, self.weights, self.inner.header(), self.raw])
-        folder = cached() / "features" / hashlib.sha256(inner.encode()).hexdigest()[:16]
+        about = json.dumps([self.encoder, self.weights, self.inner.header(), self.raw])
+        folder = cached() / "features" / hashlib.sha256(about.encode()).hexdigest()[:16]
         return store(folder).features(given, self._encode)
 
     @torch.no_grad()
@@ -119,14 +123,20 @@ class Features(Preprocessing):
         """Two raw samples."""
         return self.inner.blank(self.inner.prepared(self.raw))
 
+    @property
+    def seen(self) -> Shape:
+        """The shape of a raw sample, where it has one: texts are of any length."""
+        return () if isinstance(self.inner, TfIdf) else self.raw
+
     def accept(self, values: Samples | Array, shape: Shape) -> Samples:
         """Raw samples of the kind and shape that the encoder was given."""
         return self.inner.accept(values, self.inner.prepared(self.raw))
 
     def header(self) -> dict[str, Any]:
         """The encoder's name is the model's."""
-        about = {"weights": self.weights, "raw": list(self.raw), "mean": list(self.mean), "std": list(self.std)}
-        return {**self.inner.header(), "features": about}
+        about = {"weights": self.weights, "raw": self.raw, "inner": self.inner.prepared(self.raw)}
+        tables = {**about, "mean": self.mean, "std": self.std}
+        return {**self.inner.header(), "features": {name: _plain(value) for name, value in tables.items()}}
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any], shape: Shape) -> Self:
@@ -134,9 +144,12 @@ class Features(Preprocessing):
         known, about = Pretrained.parse(header["model"]), header["features"]
         if known is None or not isinstance(about, dict):
             raise InputError("it names no encoder")
-        raw, mean, std = about["raw"], about["mean"], about["std"]
-        if not (isinstance(raw, list) and raw and all(type(side) is int and 0 < side < 1 << 16 for side in raw)):
-            raise InputError("the shape of its raw samples makes no sense")
+        raw, within, mean, std = (about[name] for name in ("raw", "inner", "mean", "std"))
+        for each in (raw, within):
+            if not (
+                isinstance(each, list) and each and all(type(side) is int and 0 <= side < 1 << 31 for side in each)
+            ):
+                raise InputError("the shape of its raw samples makes no sense")
         for scale in (mean, std):
             if not isinstance(scale, list) or shape != (len(scale),) or len(scale) > MOST_FEATURES:
                 raise InputError("it does not standardise as many features as it has")
@@ -144,8 +157,12 @@ class Features(Preprocessing):
                 raise InputError("the mean or the deviation of its features makes no sense")
         if min(std) <= 0:
             raise InputError("the deviation of its features is not above 0")
-        inner = preprocessing_of({key: header[key] for key in header.keys() - {"features"}}, tuple(raw))
+        inner = preprocessing_of({key: header[key] for key in header.keys() - {"features"}}, tuple(within))
         return cls(known.encoder, str(about["weights"]), inner, tuple(raw), tuple(mean), tuple(std))
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 class Standardised(nn.Module):
@@ -195,7 +212,7 @@ def suited(body: Body, encoder: str, inputs: Samples, inner: Preprocessing) -> P
     if body.tokens:
         if inputs.kind != "texts":
             raise InputError(f"The encoder '{encoder}' reads texts, but the samples are {inputs.kind}; choose another.")
-        return inputs.unfitted()
+        return TfIdf((), ())  # of which the encoder takes nothing: it reads the strings
     if not isinstance(inner, Normalisation):
         raise InputError(f"The encoder '{encoder}' takes images, but the samples are {inputs.kind}; choose another.")
     if inputs.detail:

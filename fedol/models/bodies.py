@@ -109,7 +109,9 @@ def from_torchvision(name: str, pretrained: bool) -> Body:
 def from_hub(name: str, pretrained: bool) -> Body:
     """A network of Hugging Face's transformers: of the hub, or a folder; none of its code runs."""
     from transformers import AutoConfig, AutoModel
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()  # which it draws for every file that it reads
     if pretrained:
         net = AutoModel.from_pretrained(name, trust_remote_code=False)
     else:

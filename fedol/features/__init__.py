@@ -65,8 +65,8 @@ class Features(Preprocessing):
         body = self._body()
         if body.tokens:
             raise FedolError(
-                f"The encoder '{self.encoder}' reads strings, and neither tensors nor ONNX hold any; load the model with "
-                "fedol.load."
+                f"The encoder '{self.encoder}' reads strings, and neither tensors nor ONNX hold any; load the model "
+                "with fedol.load."
             )
         return FromRaw(self, Resized(body)).eval()
 

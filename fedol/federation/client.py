@@ -19,6 +19,7 @@ from fedol.knowledge.task import Task
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
 from fedol.models.openset import MOST_FOLDS, OpenSet, sensible
+from fedol.models.pretrained import Pretrained
 from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy
@@ -111,6 +112,8 @@ def client_fit(
     prepare = train.samples.unfitted() if budget else train.samples.fit(public)
     model = spec_for(model) if budget else model
     like = train.samples if public is None else public  # which a pretrained model's features are standardised by
+    if budget and public is None and Pretrained.parse(model):
+        raise InputError("The features of a private model are standardised by the public samples; give --public.")
     known = Architecture.on(like, model, task.classes, width, prepare, task.findings)
     architecture = replace(known, folds=folds)
     if task.findings and (own_classes or budget):

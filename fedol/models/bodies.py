@@ -111,7 +111,7 @@ def from_hub(name: str, pretrained: bool) -> Body:
     from transformers import AutoConfig, AutoModel
     from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()  # which it draws for every file that it reads
+    disable_progress_bar()  # type: ignore[no-untyped-call]  # which it draws for every file that it reads
     if pretrained:
         net = AutoModel.from_pretrained(name, trust_remote_code=False)
     else:

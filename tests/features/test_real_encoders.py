@@ -38,9 +38,8 @@ def efficientnet() -> str:
 @pytest.mark.slow
 def test_sentences_of_alike_meaning_are_near(minilm: str, tmp_path: Path) -> None:
     """So a client of twelve sentences knows words that it has never seen, from a table to a server."""
-    rows = [
-        (f"{text} {when}", c) for c, texts in (("sport", SPORT), ("money", MONEY)) for text in texts for when in WHEN
-    ]
+    both = (("sport", SPORT), ("money", MONEY))
+    rows = [(f"{text} {when}", c) for c, said in both for text in said for when in WHEN]
     texts = Texts.of([text for text, _ in rows], "the texts")
     known = Architecture.on(texts, minilm, ("money", "sport"), 4).prepare
     assert isinstance(known, Features) and known.prepared(texts.shape) == (384,)

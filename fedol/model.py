@@ -97,12 +97,6 @@ class Architecture:
         net = create(self.model, classes=outputs, shape=self.shape, width=self.width, seed=seed)
         return Held(net, [*self.answers, *range(len(self.classes), classes)], classes) if self.held else net
 
-    @property
-    def takes(self) -> tuple[str, Shape]:
-        """The kind and the shape of the raw samples."""
-        inner = self.prepare.inner if isinstance(self.prepare, Features) else self.prepare
-        return inner.kind, self.prepare.seen if isinstance(self.prepare, Features) else self.shape
-
     def header(self) -> dict[str, Any]:
         """As plain JSON values; your own class becomes its importable name."""
         return {
@@ -154,7 +148,7 @@ class ServerModel(Card):
         return {
             "model": describe(known.model),
             "parameters": parameter_count(self.module),
-            "takes": " ".join([known.takes[0], measures(known.takes[1])]).strip(),
+            "takes": f"{known.prepare.kind} {measures(known.prepare.shown(known.shape))}".strip(),
             **({"findings": len(known.findings)} if known.findings else {"classes": len(known.classes)}),
             "device": str(self.device),
         }
@@ -268,8 +262,7 @@ class FromRaw(nn.Module):
 
     def __init__(self, model: ServerModel) -> None:
         super().__init__()
-        prepare = model.architecture.prepare
-        self.module, self.prepare = model.module, prepare.network() if isinstance(prepare, Features) else prepare
+        self.module, self.prepare = model.module, model.architecture.prepare.graph()
         self.several = bool(model.findings)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -295,7 +288,7 @@ def _steps(model: ServerModel, path: Path) -> Iterator[None]:
         raise FedolError("Exporting needs the packages onnx and onnxscript: pip install 'fedol[onnx]'.") from None
     wrapped, known = FromRaw(model).cpu().eval(), model.architecture
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that this export does not need
-    example, kind = known.prepare.blank(known.shape), known.takes[0]
+    example, kind = known.prepare.blank(known.shape), known.prepare.kind
     try:
         with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the exporter's notes to itself

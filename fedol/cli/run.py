@@ -293,5 +293,5 @@ def export(
     if as_json:
         print(json.dumps({"out": str(onnx), "bytes": written}))
     elif not quiet:
-        raw, _ = model.architecture.takes
+        raw = model.architecture.prepare.kind
         say(f"{onnx}: {size(written)}, raw {raw} in, probabilities out; class names in its metadata.")

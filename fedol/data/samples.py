@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -52,6 +52,14 @@ class Preprocessing(ABC):
     def prepared(self, shape: Shape) -> Shape:
         """The shape of a prepared sample whose raw shape this is: the same, unless a kind says otherwise."""
         return shape
+
+    def shown(self, shape: Shape) -> Shape:
+        """The shape that a model of this prepared one is said to take."""
+        return shape
+
+    def graph(self) -> Callable[[Tensor], Tensor]:
+        """What makes a batch of raw values prepared ones, as an export traces it."""
+        return self
 
     @abstractmethod
     def blank(self, shape: Shape) -> Tensor:

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -35,7 +35,6 @@ MOST_FEATURES = 1 << 16
 class Features(Preprocessing):
     """A frozen encoder, then a mean of 0 and a deviation of 1 per feature."""
 
-    kind: ClassVar[str] = "features"
     encoder: str  # as ``Pretrained`` names it
     weights: str  # their fingerprint: with others, features mean something else
     inner: Preprocessing  # of the raw samples
@@ -55,12 +54,17 @@ class Features(Preprocessing):
         scale = (tuple(part.float().tolist()) for part in (rows.mean(0), std))
         return cls(found.encoder, found.weights, found.inner, found.raw, *scale)
 
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """Of the raw samples."""
+        return self.inner.kind
+
     def __call__(self, batch: Tensor) -> Tensor:
         """Raw values -> standardised features, computed anew."""
-        found: Tensor = self.network().to(batch.device)(batch)
+        found: Tensor = self.graph().to(batch.device)(batch)
         return found
 
-    def network(self) -> nn.Module:
+    def graph(self) -> nn.Module:
         """All of it as one module, from raw values to standardised features."""
         body = self._body()
         if body.tokens:
@@ -123,9 +127,8 @@ class Features(Preprocessing):
         """Two raw samples."""
         return self.inner.blank(self.inner.prepared(self.raw))
 
-    @property
-    def seen(self) -> Shape:
-        """The shape of a raw sample, where it has one: texts are of any length."""
+    def shown(self, shape: Shape) -> Shape:
+        """That of a raw sample, where it has one: texts are of any length."""
         return () if isinstance(self.inner, TfIdf) else self.raw
 
     def accept(self, values: Samples | Array, shape: Shape) -> Samples:

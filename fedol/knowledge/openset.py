@@ -36,32 +36,28 @@ class OpenSet:
 
     ``estimator`` is left as it is; copies of it are fitted, ``folds`` + 1 of them, to the labels 0, 1, ... of the
     classes that the client holds and then "public". A net of a fixed width needs at least one output more than these.
+
+    ``mass`` is what the masses are fitted with, if not with ``estimator``. One that is good at its classes may be far
+    too sure of what is public: its ``mass_`` is then ten or a thousand. No label is needed to see that another, with
+    more weight decay, say, has one nearer to 1.
     """
 
     classes_: list[Any]  # what the columns stand for; of findings, their positions
     mass_: float
     """The mean mass of a public sample, over its expectation n_k / n_u: about one, because densities integrate to one.
 
-    Near zero, the public set is of another domain than the client's data, or lacks its classes.
+    Far above, the model knows its private data by heart; ``mass`` may be a simpler one. Near zero, the public set is of
+    another domain than the client's data, or lacks its classes.
     """
 
-    def __init__(self, estimator: Any, folds: int = 2) -> None:
-        lacking = [verb for verb in ("fit", "predict_proba") if not callable(getattr(estimator, verb, None))]
-        if isinstance(estimator, type):
-            raise InputError(f"OpenSet needs an estimator, not its class; write {estimator.__name__}().")
-        if lacking:
-            raise InputError(
-                f"OpenSet needs an estimator with fit and predict_proba, but {type(estimator).__name__} has no "
-                f"{lacking[0]}; give one that predicts probabilities."
-            )
-        weighted = [key for key, value in _parameters(estimator).items() if key.endswith("class_weight") and value]
-        if weighted:
-            raise InputError(f"Ratios count how many samples each class has, which {weighted[0]} undoes; leave it out.")
+    def __init__(self, estimator: Any, folds: int = 2, mass: Any = None) -> None:
+        for each in (estimator, *(() if mass is None else (mass,))):
+            _check_estimator(each)
         if type(folds) is not int or folds < 2:
             raise InputError(
                 f"folds must be a whole number of at least 2, but is {folds}: no model may answer on what it was shown."
             )
-        self.estimator, self.folds = estimator, folds
+        self.estimator, self.folds, self.mass = estimator, folds, mass
 
     def fit(self, x: Any, y: Any, public: Any, classes: Sequence[Any] | None = None) -> OpenSet:
         """Learn from the private samples ``x`` with their labels ``y``, and answer on the ``public`` samples.
@@ -91,7 +87,14 @@ class OpenSet:
         for number in range(self.folds):
             seen = np.concatenate([own, other[fold != number]])
             target = np.concatenate([encoded, np.full(len(seen) - private, len(held))])
-            found = self._fitted(both, seen, target, other[fold == number], len(held) + 1)
+            found = _fitted(
+                self.estimator if self.mass is None else self.mass,
+                both,
+                seen,
+                target,
+                other[fold == number],
+                len(held) + 1,
+            )
             # A forest may say exactly zero, but n samples cannot show that anything is rarer than Laplace's rule of
             # succession has it, 1 / (n + labels). Measured: any floor from 1e-1 to 1e-6 scores alike.
             least = 1 / (len(seen) + len(held) + 1)
@@ -139,31 +142,46 @@ class OpenSet:
         if (encoded == encoded[0]).all():
             certain: Floats = np.tile(np.eye(labels)[encoded[0]], (len(asked), 1))
             return certain
-        found = self._fitted(samples, own, encoded, asked, labels)
+        found = _fitted(self.estimator, samples, own, encoded, asked, labels)
         shares: Floats = found / found.sum(1, keepdims=True)
         return shares
-
-    def _fitted(self, samples: Any, seen: Any, target: Any, asked: Any, labels: int) -> Floats:
-        """What a copy, fitted to the samples ``seen`` with the labels 0, 1, ..., says of those ``asked``."""
-        model = clone(self.estimator, safe=False)  # a deep copy of what scikit-learn cannot clone
-        model.fit(_taken(samples, seen), target)
-        found: Floats = np.asarray(model.predict_proba(_taken(samples, asked)), dtype=np.float64)
-        name = type(self.estimator).__name__
-        if found.ndim != 2 or len(found) != len(asked) or found.shape[1] < labels:
-            raise InputError(
-                f"{name} was fitted to {labels} labels, one of which may be 'public', and asked about {len(asked)} "
-                f"samples, but its probabilities have the shape {list(found.shape)}; let it predict all labels."
-            )
-        found = found[:, :labels]  # the first: a net may have more outputs than there are labels here
-        wrong = ~np.isfinite(found).all(1) | (found < 0).any(1) | (found.sum(1) <= 0)
-        if wrong.any():
-            place = int(np.flatnonzero(wrong)[0])
-            raise InputError(f"{name} gives no probabilities for one sample, but {found[place]}; look at its training.")
-        return found
 
     def _check(self) -> None:
         if not hasattr(self, "mass_"):
             raise InputError("This OpenSet has learnt nothing yet; call fit(x, y, public) first.")
+
+
+def _check_estimator(estimator: Any) -> None:
+    lacking = [verb for verb in ("fit", "predict_proba") if not callable(getattr(estimator, verb, None))]
+    if isinstance(estimator, type):
+        raise InputError(f"OpenSet needs an estimator, not its class; write {estimator.__name__}().")
+    if lacking:
+        raise InputError(
+            f"OpenSet needs an estimator with fit and predict_proba, but {type(estimator).__name__} has no "
+            f"{lacking[0]}; give one that predicts probabilities."
+        )
+    weighted = [key for key, value in _parameters(estimator).items() if key.endswith("class_weight") and value]
+    if weighted:
+        raise InputError(f"Ratios count how many samples each class has, which {weighted[0]} undoes; leave it out.")
+
+
+def _fitted(estimator: Any, samples: Any, seen: Any, target: Any, asked: Any, labels: int) -> Floats:
+    """What a copy, fitted to the samples ``seen`` with the labels 0, 1, ..., says of those ``asked``."""
+    model = clone(estimator, safe=False)  # a deep copy of what scikit-learn cannot clone
+    model.fit(_taken(samples, seen), target)
+    found: Floats = np.asarray(model.predict_proba(_taken(samples, asked)), dtype=np.float64)
+    name = type(estimator).__name__
+    if found.ndim != 2 or len(found) != len(asked) or found.shape[1] < labels:
+        raise InputError(
+            f"{name} was fitted to {labels} labels, one of which may be 'public', and asked about {len(asked)} "
+            f"samples, but its probabilities have the shape {list(found.shape)}; let it predict all labels."
+        )
+    found = found[:, :labels]  # the first: a net may have more outputs than there are labels here
+    wrong = ~np.isfinite(found).all(1) | (found < 0).any(1) | (found.sum(1) <= 0)
+    if wrong.any():
+        place = int(np.flatnonzero(wrong)[0])
+        raise InputError(f"{name} gives no probabilities for one sample, but {found[place]}; look at its training.")
+    return found
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:

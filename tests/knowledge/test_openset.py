@@ -298,3 +298,17 @@ def test_on_skewed_digits_the_union_is_far_above_the_mixture() -> None:
     found = (fedol.union(np.stack(ratios)).argmax(1) == y[public]).mean()
     assert found > 0.88
     assert found > (mixture.mean().argmax(1).numpy() == y[public]).mean() + 0.15
+
+
+def test_masses_may_come_from_a_model_of_their_own() -> None:
+    """One that knows its data by heart is sure of what is public; a simpler one has the mass that densities have."""
+    rng = np.random.default_rng(0)
+    x, public = rng.normal(size=(120, 30)), rng.normal(size=(120, 30))
+    y = (x[:, 0] > 0).astype(int)
+    free, held = LogisticRegression(C=1e4, max_iter=2000), LogisticRegression(C=1e-3)
+    alone, both = OpenSet(free).fit(x, y, public), OpenSet(free, mass=held).fit(x, y, public)
+    assert alone.mass_ > 5 and 0.8 < both.mass_ < 1.2
+    predictions = [torch.log_softmax(torch.from_numpy(one.log_ratios()), 1) for one in (alone, both)]
+    torch.testing.assert_close(*predictions)  # what it predicts is the same
+    with pytest.raises(InputError, match="predict_proba"):
+        OpenSet(free, mass=object())

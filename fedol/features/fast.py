@@ -1,4 +1,4 @@
-"""A frozen network by ONNX Runtime, where it is installed: on a CPU, PyTorch takes two to nine times as long.
+"""A frozen network by ONNX Runtime, where it is installed: on a CPU, PyTorch takes several times as long.
 
 Translating a network takes seconds, so the translation is kept in ``~/.cache/fedol/encoders``.
 """

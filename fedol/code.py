@@ -35,8 +35,19 @@ def describe(spec: Any) -> str:
     return str(getattr(spec, "__name__", type(spec).__name__))
 
 
+def is_estimator(value: Any) -> bool:
+    """Whether it is an estimator as scikit-learn has them: an object, not its class, that can be fitted."""
+    network = hasattr(value, "load_state_dict")
+    return not isinstance(value, type | str) and callable(getattr(value, "fit", None)) and not network
+
+
 def address(spec: Any) -> str:
-    """A name that ``create`` finds the model by again, in another process too: of a class ``module:Net``."""
+    """A name that ``create`` finds the model by again, in another process too: of a class ``module:Net``.
+
+    Of an estimator its class, because what it has learnt tells its settings.
+    """
+    if is_estimator(spec):
+        spec = type(spec)
     if isinstance(spec, str) or not hasattr(spec, "__qualname__"):
         return describe(spec)
     module = str(spec.__module__)  # None in code that was run from text

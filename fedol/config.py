@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from fedol import methods
 from fedol import robust as defences
 from fedol.code import fingerprint as code_fingerprint
+from fedol.code import is_estimator
 from fedol.data import kind_of
 from fedol.data.partitions import PARTITIONS, Partition
 from fedol.data.partitions import canonical as partition_name
@@ -173,8 +174,8 @@ class ServerConfig(Learns, ServerSettings, Frozen):
 
 def check_model(model: Any) -> None:
     """Refuse what cannot name a model."""
-    if not (isinstance(model, str) or callable(model)):
-        raise InputError(f"A model is a name, 'module:callable' or your own class, not {brief(model)}.")
+    if not (isinstance(model, str) or callable(model) or is_estimator(model)):
+        raise InputError(f"A model is a name, 'module:callable', your own class or an estimator, not {brief(model)}.")
 
 
 def partition_code(name: str) -> str | None:
@@ -187,8 +188,8 @@ def _names(models: ModelName | Iterable[ModelName]) -> Iterator[ModelName]:
     """One by one, whether they came as a list or, from the command line, as ``resnet11,resnet20``."""
     if isinstance(models, str):
         yield from (name.strip() for name in models.split(",") if name.strip())
-    elif callable(models):
-        yield models
+    elif callable(models) or is_estimator(models):
+        yield cast(ModelName, models)
     elif isinstance(models, Iterable):
         yield from models
     else:

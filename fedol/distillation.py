@@ -21,6 +21,7 @@ from fedol.methods import Distillation, Method, Targets, Teacher
 from fedol.methods.questions import Questions
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
+from fedol.models.fitted import check_teachable
 from fedol.robust import NONE, Defence, screen
 from fedol.seeding import derive
 from fedol.settings import Training, Voting, spelled_out
@@ -234,6 +235,7 @@ def serve(
         architecture.build(derive(seed, "server", "init")) if start is None else start, architecture
     )
     server.device = device
+    check_teachable(server.module)
     for iteration in range(len(server.history) + 1, teacher.iterations + 1):
         votes = iteration > 1 or start is not None
         targets = teacher.targets(iteration, server.predict_log_proba(public).exp() if votes else None)

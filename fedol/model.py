@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import logging
-import tempfile
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -26,7 +21,9 @@ from fedol.errors import FedolError, InputError, brief, cause, measures
 from fedol.features import Features, preparing
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe, parameter_count
+from fedol.models.exported import translated
 from fedol.models.findings import Findings
+from fedol.models.fitted import STATE, fitted_in
 from fedol.models.held import Held, sound
 from fedol.models.openset import OpenSet, sensible
 from fedol.models.pretrained import Pretrained
@@ -92,7 +89,11 @@ class Architecture:
         """One net, with so many outputs more than classes, or findings."""
         if self.findings:
             every = len(self.findings) + more
-            return Findings(create(self.model, classes=every, shape=self.shape, width=self.width, seed=seed))
+            several = create(self.model, classes=every, shape=self.shape, width=self.width, seed=seed)
+            if fitted_in(several):
+                name = describe(self.model)
+                raise InputError(f"'{name}' tells one class of each sample, not several findings; choose a network.")
+            return Findings(several)
         outputs, classes = len(self.answers) + more, len(self.classes) + more
         net = create(self.model, classes=outputs, shape=self.shape, width=self.width, seed=seed)
         return Held(net, [*self.answers, *range(len(self.classes), classes)], classes) if self.held else net
@@ -232,20 +233,23 @@ def _filled(architecture: Architecture, weights: dict[str, Tensor], path: Path) 
         module = architecture.build()
     wanted = module.state_dict()
     for name in sorted(wanted.keys() | weights.keys()):
-        needs, holds = (_kind(tensors.get(name)) for tensors in (wanted, weights))
+        needs, holds = (_kind(name, tensors.get(name)) for tensors in (wanted, weights))
         if needs != holds:
             model, which = describe(architecture.model), printable(name, 80)
             raise FedolError(
                 f"The weights in {path} do not fit {model}: '{which}' should be {needs}, but is {holds}.", path
             )
     module = module.to_empty(device="cpu") if ours else module
-    module.load_state_dict(weights)
+    with intact(path, "give a FedOL model file, or make it again"):  # an estimator reads its own
+        module.load_state_dict(weights)
     return module.eval()
 
 
-def _kind(tensor: Tensor | None) -> str:
+def _kind(name: str, tensor: Tensor | None) -> str:
     if tensor is None:
         return "absent"
+    if name.endswith(STATE) and tensor.dim() == 1:  # as long as it needs to be
+        return str(tensor.dtype)
     return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
 
 
@@ -257,18 +261,14 @@ def _count(value: Any) -> bool:
     return type(value) is int and 0 < value < 1 << 31
 
 
-class FromRaw(nn.Module):
-    """Preprocessing, the model, softmax: what ``ServerModel.predict_proba`` does."""
+def _softmax(logits: Tensor) -> Tensor:
+    """Logits to probabilities [N, classes]."""
+    return torch.softmax(logits, 1)
 
-    def __init__(self, model: ServerModel) -> None:
-        super().__init__()
-        self.module, self.prepare = model.module, model.architecture.prepare.graph()
-        self.several = bool(model.findings)
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Raw values to probabilities [N, classes], or of findings [N, findings]."""
-        probs = torch.softmax(self.module(self.prepare(inputs)), -1)
-        return probs[..., 1] if self.several else probs
+def _yes(logits: Tensor) -> Tensor:
+    """Logits of no and yes to probabilities [N, findings]."""
+    return torch.softmax(logits, -1)[..., 1]
 
 
 def export_onnx(model: ServerModel, path: Path) -> None:
@@ -286,27 +286,13 @@ def _steps(model: ServerModel, path: Path) -> Iterator[None]:
         import onnxscript  # noqa: F401  (torch's exporter needs it and would fail without saying so)
     except ImportError:
         raise FedolError("Exporting needs the packages onnx and onnxscript: pip install 'fedol[onnx]'.") from None
-    wrapped, known = FromRaw(model).cpu().eval(), model.architecture
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that this export does not need
-    example, kind = known.prepare.blank(known.shape), known.prepare.kind
+    known, module = model.architecture, model.module.cpu().eval()
+    example = known.prepare.blank(known.shape)
     try:
-        with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the exporter's notes to itself
-            batch = ({0: torch.export.Dim("batch")},)
-            program = torch.export.export(wrapped, (example,), dynamic_shapes=batch, strict=False)
-            yield
-            with contextlib.redirect_stdout(io.StringIO()):
-                torch.onnx.export(
-                    program,
-                    f=Path(scratch) / "model.onnx",
-                    input_names=[kind],
-                    output_names=["probabilities"],
-                    dynamo=True,
-                    external_data=False,
-                    verbose=False,
-                )
-            yield
-            graph = onnx.load(Path(scratch) / "model.onnx")
+        end = _yes if known.findings else _softmax
+        graph = yield from translated(module, known.prepare.graph(), end, example, known.prepare.kind, "probabilities")
+    except FedolError:
+        raise
     except Exception as error:  # other people's models can fail anywhere inside the exporter
         raise FedolError(f"This model cannot be written as ONNX: {cause(error)}.") from error
     said = {"findings": model.findings} if model.findings else {"classes": model.classes}

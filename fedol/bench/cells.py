@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from fedol import methods
+from fedol.code import is_estimator
 from fedol.config import RunConfig, is_own, partition_code
 from fedol.data import DATASETS, Dataset
 from fedol.methods import CEILING, LOCAL, Method
@@ -144,4 +145,4 @@ def _switched_on(config: RunConfig, *names: str) -> dict[str, Any]:
 
 def _named(value: Any) -> Any:
     """A setting as a name; an optimiser or schedule of yours with a fingerprint of its code."""
-    return identity(value) if is_own(value) else address(value) if callable(value) else value
+    return identity(value) if is_own(value) else address(value) if callable(value) or is_estimator(value) else value

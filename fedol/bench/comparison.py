@@ -11,6 +11,7 @@ from fedol.bench.sheets import BEST, OTHERS, Sheet, highest, mark, measure, over
 from fedol.bench.spec import Spec
 from fedol.bench.store import BenchFolder
 from fedol.bench.summary import Result, paired
+from fedol.code import is_estimator
 from fedol.errors import unknown
 from fedol.methods import find, title
 from fedol.models import describe
@@ -183,4 +184,6 @@ def word(value: Any) -> str:
         return ""
     if isinstance(value, tuple):
         return ",".join(map(word, value))
-    return f"{value:g}" if isinstance(value, float) else describe(value) if callable(value) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return describe(value) if callable(value) or is_estimator(value) else str(value)

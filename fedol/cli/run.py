@@ -241,7 +241,7 @@ def predict(
         probs = np.concatenate([model.predict_proba(part) for part in watched(parts, "predicting")])
     what = "image" if found.kind == "images" else "row"
     if model.findings:
-        told = [dict(zip(model.findings, map(float, row), strict=True)) for row in probs]
+        told: list[dict[str, Any]] = [dict(zip(model.findings, map(float, row), strict=True)) for row in probs]
     else:
         told = [{"class": model.classes[row.argmax()], "probability": float(row.max())} for row in probs]
     if (known := model.known(probs)) is not None:

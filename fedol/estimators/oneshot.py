@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -19,10 +19,10 @@ from fedol import methods
 from fedol.data.partitions import partition
 from fedol.errors import InputError, brief
 from fedol.estimators.net import NetClassifier
-from fedol.estimators.soft import Floats, SoftClassifier
 from fedol.knowledge import Knowledge
 from fedol.knowledge.openset import OpenSet
 from fedol.methods import Distillation, Method
+from fedol.models.soft import Floats, SoftClassifier, seeded, weights_of
 from fedol.progress import watched
 from fedol.seeding import derive, numpy_generator
 
@@ -91,10 +91,11 @@ class OneShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             name: mine[share] for name, share in self._deal(encoded[mine], None if names is None else names[mine], seed)
         }
         kinds, larger = self._kinds(np.ndim(X) > 2), self._larger(np.ndim(X) > 2)
-        server = SoftClassifier(_seeded(larger, derive(seed, "server")))  # one that cannot learn is refused now
+        weights_of(larger)  # one that cannot learn is refused now
+        server = SoftClassifier(seeded(larger, derive(seed, "server")))
         self.knowledge_: list[Knowledge] = []  # what each client has sent
         for k, (name, share) in enumerate(watched(list(shares.items()), "clients")):
-            client = _seeded(kinds[k % len(kinds)], derive(seed, "client", k))
+            client = seeded(kinds[k % len(kinds)], derive(seed, "client", k))
             own = _safe_indexing(X, share)
             self.knowledge_.append(self._answer(method, client, name, own, encoded[share], public))
         self.server_ = self._taught(server, method, public)
@@ -194,11 +195,3 @@ def _estimator(spec: Any) -> Any:
 
 def _is_ours(estimator: Any) -> bool:
     return isinstance(estimator, BaseEstimator)
-
-
-def _seeded(estimator: Any, seed: int) -> Any:
-    """A copy whose random numbers come from the seed, where it does not say where else they come from."""
-    copy = clone(estimator, safe=False)
-    params: dict[str, Any] = copy.get_params() if hasattr(copy, "get_params") else {}
-    unset = [name for name, value in params.items() if name.split("__")[-1] == "random_state" and value is None]
-    return copy.set_params(**{name: derive(seed, name) % 2**31 for name in unset}) if unset else copy

@@ -17,7 +17,8 @@ from fedol.errors import FedolError, InputError, cause
 from fedol.knowledge.header import Ratios
 from fedol.knowledge.task import Task
 from fedol.model import Architecture, ServerModel
-from fedol.models import ModelSpec
+from fedol.models import ModelSpec, describe
+from fedol.models.fitted import Fitted
 from fedol.models.openset import MOST_FOLDS, OpenSet, sensible
 from fedol.models.pretrained import Pretrained
 from fedol.privacy.converted import spec_for
@@ -134,6 +135,8 @@ def client_fit(
         seed=derive(seed, "client"),
         alone=True,
     )
+    if budget and any(isinstance(part, Fitted) for part in whole.model.modules()):
+        raise InputError(f"'{describe(model)}' has no private training; choose a network, or leave --dp-epsilon out.")
     record: dict[str, Any] = {"recipe": recipe.as_json()}  # an audit trains models of this kind
     jobs: Iterable[Job] = [whole]
     if public is not None and isinstance(whole.model, OpenSet):

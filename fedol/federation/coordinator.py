@@ -36,6 +36,7 @@ from fedol.knowledge.upload import knowledge_files
 from fedol.methods import knowing
 from fedol.methods.union import summed
 from fedol.model import Architecture, ServerModel, load
+from fedol.models.fitted import check_teachable
 from fedol.progress import NOBODY, Observer
 from fedol.robust import left_out
 from fedol.runs.evaluation import account_for_labels, account_for_tests, diagnosed
@@ -85,7 +86,9 @@ class Coordinator:
             self.public, config.server_model, known.classes, config.width, findings=known.findings
         )
         self.settings = config.distillation
-        self.architecture.build()  # a model that cannot be built is an error now, not after the deadline
+        check_teachable(
+            self.architecture.build()
+        )  # a model that cannot be built is an error now, not after the deadline
         self._start = start
         private_folder(out)  # its votes, verdicts and pages tell about single clients
         self.folder = RunFolder.open(out, config, every_epoch=True, force=force)

@@ -16,7 +16,8 @@ from fedol.federation.scenario import Engine, Scenario, Scheme, in_process
 from fedol.files import write_json
 from fedol.model import ServerModel
 from fedol.model import load as load_model
-from fedol.models import describe, parameter_count
+from fedol.models import describe, size_of
+from fedol.models.fitted import check_teachable
 from fedol.progress import NOBODY, Observer
 from fedol.robust import left_out
 from fedol.runs.evaluation import (
@@ -49,8 +50,9 @@ class Simulation:
         self.scheme = Scheme.of(self.scenario)
         # A model that cannot be built is an error now, not after the clients' training.
         clients = {self.scheme.architecture(k) for k in range(config.clients)}
-        for architecture in (*clients, self.scenario.server):
+        for architecture in clients:
             architecture.build()
+        check_teachable(self.scenario.server.build())
         self.folder = RunFolder.open(out, config, force=force)
         self.folder.describe_data(self.scenario.describe())
 
@@ -110,7 +112,7 @@ class Simulation:
             {
                 "client": k,
                 "model": describe(specs[k]),
-                "parameters": parameter_count(models[k].module),
+                **size_of(models[k].module),
                 "samples": len(share),
                 "classes": int((here.data.private.take(share).counts(len(here.dataset.classes)) > 0).sum()),
                 "accuracy": accuracies[k],
@@ -142,6 +144,6 @@ class Simulation:
     def _describe_server(self, server: ServerModel) -> dict[str, Any]:
         return {
             "model": describe(server.architecture.model),
-            "parameters": parameter_count(server.module),
+            **size_of(server.module),
             **scored(server, self.scenario.data.test),
         }

@@ -16,7 +16,7 @@ from fedol.federation.client import task_classes
 from fedol.federation.roster import Roster
 from fedol.knowledge.task import Task
 from fedol.model import ServerModel, load
-from fedol.models import describe, parameter_count
+from fedol.models import describe, size_of
 from fedol.runs.evaluation import scored
 from fedol.runs.provenance import versions
 
@@ -52,7 +52,7 @@ def federation_summary(
         "clients": [{"client": name, **asdict(arrival)} for name, arrival in roster.clients.items()],
         "refused": _refused(roster),
         "closed": roster.closed,
-        "server": {"model": describe(config.server_model), "parameters": parameter_count(server.module)},
+        "server": {"model": describe(config.server_model), **size_of(server.module)},
         "history": server.history,
         "public_class_mix": _mix(log_probs, task),
         "test": _score(server, test),

@@ -15,6 +15,8 @@ from fedol.errors import InputError
 from fedol.methods.method import Method, register
 from fedol.methods.sides import Client, Lesson, Predictions, Site, seconds
 from fedol.model import Architecture, ServerModel, load
+from fedol.models import describe
+from fedol.models.fitted import fitted_in
 from fedol.seeding import derive
 from fedol.training import Process
 
@@ -81,6 +83,9 @@ class Weights(Predictions):
         """Train the weights that everyone starts from on the private data."""
         architecture = self.architecture(site, k)
         model = architecture.build(derive(site.config.seed, "parameters", "init"))
+        if fitted_in(model):
+            name = describe(architecture.model)
+            raise InputError(f"'{site.config.method}' averages weights, and '{name}' has none; choose a network.")
         job = site.job(k, architecture, model)
         if lesson:
             model.load_state_dict(lesson.model.state_dict())

@@ -24,6 +24,7 @@ from fedol.knowledge import Knowledge, Task
 from fedol.knowledge.upload import Uploads, knowledge_files
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
+from fedol.models.fitted import fitted_in
 from fedol.robust import Defence
 from fedol.seeding import derive
 from fedol.settings import Voting, check_kinds
@@ -122,16 +123,22 @@ class Predictions:
         if lesson:
             job = replace(job, seed=derive(job.seed, "round", lesson.round))
         if lesson and lesson.feedback is not None and lesson.heeded is not None and lesson.heeded.sum() > 1:
+            # Cross-entropy against q has the gradient of KL(q ‖ p_k); of other classes a client learns nothing.
+            feedback = architecture.own(lesson.feedback[lesson.heeded])
             homework = replace(
                 job,
                 name=f"{job.name} feedback",
                 inputs=site.public.take(lesson.heeded),
-                # Cross-entropy against q has the gradient of KL(q ‖ p_k); of other classes a client learns nothing.
-                targets=architecture.own(lesson.feedback[lesson.heeded]),
+                targets=feedback,
                 recipe=replace(job.recipe, epochs=lesson.epochs),
                 seed=derive(job.seed, "feedback"),
             )
-            spent += seconds((yield homework))
+            if fitted_in(job.model):  # it forgets one training at the next, so it learns both in one
+                private = one_hot(job.targets, feedback.shape[1]).to(feedback.dtype)
+                inputs = job.inputs.joined(homework.inputs)
+                job = replace(job, inputs=inputs, targets=torch.cat([private, feedback]))
+            else:
+                spent += seconds((yield homework))
         result = yield job
         spent += seconds(result)
         log_probs = predict(job.model, site.public, architecture.prepare, site.device)

@@ -17,13 +17,14 @@ import torch
 from torch import Tensor
 
 from fedol.core.pooling import TINY, Pool, balanced, tempered
-from fedol.core.union import Sums, Union, doubted, excess, familiarity, guessed_mass
+from fedol.core.union import Sums, Union, doubted, excess, familiarity, guessed_mass, tamed
 from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
 from fedol.methods.method import method
 from fedol.methods.sides import Client, Distillation, Lesson, Predictions, Site, Teacher, once, seconds
 from fedol.model import Architecture, ServerModel
+from fedol.models.fitted import Fitted
 from fedol.models.openset import OpenSet, fold_of
 from fedol.seeding import derive
 from fedol.training import Process, predict
@@ -40,6 +41,7 @@ def answers(model: OpenSet, public: Samples, architecture: Architecture, device:
 
     A net has seen the share (F - 1) / F of the public set, and so its ratios are larger by that. Where samples have
     findings, "public" is one of these, and the mass is that of its no over its yes: a row for each of the others.
+    Estimators are too sure: their masses are tamed.
     """
     folds, findings = len(model.nets), len(architecture.findings)
     fold = fold_of(len(public), folds)
@@ -51,7 +53,13 @@ def answers(model: OpenSet, public: Samples, architecture: Architecture, device:
             found[fold == number] = each[:, :-1] + (each[:, -1:, :1] - each[:, -1:, 1:])
         else:
             found[fold == number, 0] = log_probs[:, :-1] - log_probs[:, -1:]
-    return found.flatten(0, 1) + torch.log(torch.tensor((folds - 1) / folds))
+    logs = found.flatten(0, 1) + torch.log(torch.tensor((folds - 1) / folds))
+    first = model.nets[0]
+    if not isinstance(first, Fitted):
+        return logs
+    mass = torch.logsumexp(logs, 1)
+    private = first.samples - int((fold != 0).sum())  # of all that it has learnt from
+    return logs + (tamed(mass, private / len(public)) - mass)[:, None].to(logs.dtype)
 
 
 class Ratios(Predictions):

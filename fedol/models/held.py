@@ -17,6 +17,7 @@ class Held(nn.Module):
         super().__init__()
         self.net = net
         output = {place: number for number, place in enumerate(held)}
+        self.classes, self.places = classes, list(held)
         self._outputs = [output.get(place) for place in range(classes)]  # of each class; None where it has none
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -24,6 +25,12 @@ class Held(nn.Module):
         columns = self.net(inputs).unbind(1)
         absent = torch.full_like(columns[0], ABSENT)
         return torch.stack([absent if output is None else columns[output] for output in self._outputs], 1)
+
+    def own(self, targets: Tensor) -> Tensor:
+        """Targets, classes [N] or soft ones [N, classes], in terms of the net's own outputs."""
+        if targets.dim() > 1:
+            return targets[:, self.places]
+        return torch.tensor([-1 if output is None else output for output in self._outputs])[targets]
 
 
 def sound(held: Sequence[object], classes: int) -> bool:

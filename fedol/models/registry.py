@@ -17,10 +17,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from fedol.code import address, describe, imported
+from fedol.code import address, describe, imported, is_estimator
 from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, brief, cause, measures, unknown
 from fedol.models.bodies import accepted
+from fedol.models.estimators import ESTIMATORS, NATIVE
+from fedol.models.fitted import Fitted
 from fedol.models.nets import (
     bottleneck_resnet,
     cnn,
@@ -33,19 +35,19 @@ from fedol.models.nets import (
     wide_resnet22,
 )
 from fedol.models.pretrained import Pretrained, tuned
-from fedol.settings import ClientSettings, RunSettings, ServerSettings, code_of
+from fedol.settings import ClientSettings, Estimator, RunSettings, ServerSettings, code_of
 from fedol.text import printable
 
 # In which a file can name code, and what that is.
 SETTINGS = code_of(RunSettings) | code_of(ServerSettings) | code_of(ClientSettings)
 
-_BUILT: dict[str, Callable[..., nn.Module]] = {}  # by its address, what this process has built models of
+_BUILT: dict[str, Callable[..., Any]] = {}  # by its address, what this process has built models of
 
 
-def remember(spec: ModelSpec, build: Callable[..., nn.Module]) -> None:
+def remember(spec: ModelSpec, build: Callable[..., Any]) -> None:
     """Keep code that was just allowed to build a model: the files this process writes will name it."""
     name = address(spec)
-    if is_code(name) and "<" not in name:  # several local classes may share one address
+    if name in NATIVE or (is_code(name) and "<" not in name):  # several local classes may share one address
         _BUILT[name] = build
 
 
@@ -54,6 +56,14 @@ def trusted(name: str, where: str, trust_code: bool) -> ModelSpec:
 
     The latter is the very class of then: nothing is imported. Other code is refused, unless the caller vouches for it.
     """
+    if name in NATIVE:
+        if name not in _BUILT and not trust_code:
+            raise FedolError(
+                f"{where} holds a model of '{name}', whose own reader crashes on a file that makes no sense: if you "
+                "trust whoever made it, add --trust-code (in Python: trust_code=True), or give the model yourself (in "
+                f"Python: model='{name}')."
+            )
+        return name
     if name in _BUILT and not trust_code:
         return name if Pretrained.parse(name) else _BUILT[name]
     check(name, where, trust_code)
@@ -77,7 +87,7 @@ def check(name: str, where: str, trust_code: bool, what: str = "model") -> None:
         )
 
 
-ModelSpec = str | type[nn.Module] | Callable[..., nn.Module]
+ModelSpec = str | type[nn.Module] | Callable[..., Any] | Estimator
 """What ``create`` accepts as a model."""
 
 FIXED: dict[str, Callable[..., nn.Module]] = {
@@ -96,11 +106,11 @@ PRIVATE = "fedol.privacy.converted"  # as whose members the built-in models go b
 
 def names() -> list[str]:
     """The built-in names; ``resnet11`` to ``resnet56`` stand for every depth ``9n + 2``."""
-    return [*FIXED, *(f"resnet{9 * blocks + 2}" for blocks in range(1, 7))]
+    return [*FIXED, *(f"resnet{9 * blocks + 2}" for blocks in range(1, 7)), *ESTIMATORS]
 
 
 def is_builtin(name: str) -> bool:
-    """Whether one of FedOL's own models has this name."""
+    """Whether one of FedOL's own networks has this name."""
     return name in FIXED or RESNET.fullmatch(name) is not None
 
 
@@ -125,13 +135,15 @@ def fingerprint(spec: ModelSpec) -> str | None:
     return None if isinstance(spec, str) and ":" not in spec else code_fingerprint(find(spec))
 
 
-def find(spec: ModelSpec) -> Callable[..., nn.Module]:
-    """The callable that builds a model."""
+def find(spec: ModelSpec) -> Callable[..., Any]:
+    """The callable that builds a model: a network, or an estimator."""
     if isinstance(spec, nn.Module):
         raise InputError(
             f"The model {describe(spec)} is an instance; hand over its class or a function that makes it, "
             "because every client needs weights of its own."
         )
+    if is_estimator(spec):
+        return partial(_as_given, spec)
     if callable(spec):
         return spec
     if (known := Pretrained.parse(spec)) is not None:
@@ -140,8 +152,8 @@ def find(spec: ModelSpec) -> Callable[..., nn.Module]:
         raise InputError(f"A model is a name, 'module:callable' or a callable, not {brief(spec)}.")
     if ":" in spec:
         return imported(spec)
-    if spec in FIXED:
-        return FIXED[spec]
+    if spec in FIXED or spec in ESTIMATORS:
+        return FIXED.get(spec) or ESTIMATORS[spec]
     match = RESNET.fullmatch(spec)
     if match is None:
         raise unknown("model", spec, names())
@@ -153,6 +165,10 @@ def find(spec: ModelSpec) -> Callable[..., nn.Module]:
             f"the nearest is 'resnet{9 * blocks + 2}'."
         )
     return partial(bottleneck_resnet, blocks)
+
+
+def _as_given(estimator: Any) -> Any:
+    return estimator  # of which every model is a copy
 
 
 MOST_VALUES = 1 << 24  # of one sample: 4,096 x 4,096 in grey. A shape in a file could claim any number
@@ -181,11 +197,12 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
     """A model for samples of ``shape``, of images (channels, height, width), in training mode on the CPU.
 
     ``spec`` is a built-in name (see ``names``), ``package.module:callable``, ``path/to/file.py:callable``, a class or
-    function, or a pretrained network (``fedol.models.pretrained``), whose frozen features the samples then are. A
-    callable is handed those of ``classes``, ``channels``, ``size`` (height, width; of samples with channels alone,
-    nothing), ``shape`` and ``width`` which its signature accepts, and the same by the names of other libraries:
-    ``num_classes``, ``num_labels``, ``in_chans``. The model must map samples [B, *shape] to logits [B, classes], or to
-    a record that has them as ``logits``.
+    function, an estimator as scikit-learn has them, or a pretrained network (``fedol.models.pretrained``), whose frozen
+    features the samples then are. A callable is handed those of ``classes``, ``channels``, ``size`` (height, width; of
+    samples with channels alone, nothing), ``shape`` and ``width`` which its signature accepts, and the same by other
+    libraries' names: ``num_classes``, ``num_labels``, ``in_chans``. It makes a module that maps samples [B, *shape] to
+    logits [B, classes], or to a record that has them as ``logits``, or an estimator, of which the model is a copy
+    (``fedol.models.fitted``).
     """
     if classes < 1 or width < 1:
         raise InputError(f"A model needs at least one class and a positive width, not {classes=} and {width=}.")
@@ -205,6 +222,9 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
         torch.default_generator.manual_seed(seed)
         try:
             module = build(offer=offer, shape=shape) if known and known.tuned else _built(build, offer)
+            if is_estimator(module):
+                ours = isinstance(spec, str) and (known.head if known else spec) in ESTIMATORS
+                module = _fitted(module, name, classes, math.prod(shape), seed, ours)
         except InputError:
             raise
         except Exception as error:  # other people's code
@@ -212,20 +232,47 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
                 f"The model '{name}' cannot be created from {', '.join(offer)}: {cause(error)}."
             ) from error
         if not isinstance(module, nn.Module):
-            raise InputError(f"The model '{name}' must create a torch.nn.Module, not a {type(module).__name__}.")
+            raise InputError(
+                f"The model '{name}' must create a torch.nn.Module or an estimator, not a {type(module).__name__}."
+            )
         module = _probe(module, name, shape, classes)
-    if not parameter_count(module):  # lazy layers have some only since the probe
+    if not isinstance(module, Fitted) and not parameter_count(module):  # lazy layers have some only since the probe
         raise InputError(f"The model '{name}' has no trainable parameters, so it cannot learn; add or unfreeze some.")
     return module
 
 
+def _fitted(estimator: Any, name: str, classes: int, features: int, seed: int, ours: bool) -> nn.Module:
+    """An estimator that has yet to learn, as a module; what it cannot do at the end is said now."""
+    if not callable(getattr(estimator, "predict_proba", None)):
+        raise InputError(
+            f"The model '{name}' has no predict_proba, so it cannot say how likely each class is; choose another one, "
+            "or let it (scikit-learn's SVC has probability=True)."
+        )
+    from fedol.models.soft import seeded  # and with it scikit-learn
+
+    return Fitted(seeded(estimator, seed), classes, features, name, ours)
+
+
 def parameter_count(module: nn.Module) -> int:
-    """The number of trainable parameters."""
-    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+    """The number of trainable parameters; of an estimator, what comes nearest to it (``fedol.models.trees.size``)."""
+    learnt = sum(part.size[0] for part in module.modules() if isinstance(part, Fitted))
+    return learnt + sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def size_of(module: nn.Module) -> dict[str, Any]:
+    """How large a model is, for a record: ``parameters``; of an estimator also ``size``, in the words of its kind."""
+    parameters, sizes = parameter_count(module), [part.size for part in module.modules() if isinstance(part, Fitted)]
+    if not sizes:
+        return {"parameters": parameters}
+    trees = sum(trees for _, trees in sizes)
+    what = f"nodes in {trees:,} trees" if trees else "coefficients"
+    return {"parameters": parameters, "size": f"{parameters:,} {what}"}
 
 
 def _built(build: Callable[..., nn.Module], offer: Mapping[str, Any]) -> Any:
     """What a callable makes of those keywords that it takes, in our words or in other libraries'."""
+    if isinstance(build, type) and callable(getattr(build, "fit", None)) and not issubclass(build, nn.Module):
+        return build()  # an estimator's class: its parameters are its own
     theirs = {"num_classes": offer["classes"], "in_chans": offer["channels"]}
     if accepted(build, {"any": None}):  # which takes them all, and may hand them on to another
         try:

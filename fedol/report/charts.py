@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from fedol.report.terminal import sized
 from fedol.runs.png import encode
 from fedol.text import shown
 
@@ -181,7 +182,7 @@ def sizes(points: Sequence[dict[str, Any]]) -> Markup:
         parts.append(text(plot.x(at), plot.height - 16, _count(10**power), "middle"))
     parts.append(text(plot.x(0.5), plot.height - 2, "parameters", "middle"))
     for point, log in zip(points, logs, strict=True):
-        tip = tag("title", f"{point['name']}: {point['parameters']:,} parameters, {100 * point['accuracy']:.1f} %")
+        tip = tag("title", f"{point['name']}: {sized(point)}, {100 * point['accuracy']:.1f} %")
         look = ("dot server", 7) if point["server"] else ("dot client", 4.5)
         x, y = plot.x((log - low) / (high - low)), plot.y(point["accuracy"])
         parts.append(tag("circle", tip, cx=x, cy=y, r=look[1], class_=look[0]))

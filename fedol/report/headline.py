@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedol.report.terminal import count, percent, size
+from fedol.report.terminal import count, percent, size, sized
 from fedol.robust import left_out
 
 Figure = tuple[str, str, str]  # what, how much, a remark
@@ -64,7 +64,7 @@ def _served(summary: dict[str, Any], together: bool = True) -> str:
     each = " each" if len(clients) - out > 1 else ""
     mean = size(float(np.mean([client["bytes"] for client in clients])))
     words = (
-        f"{server['model']} ({server['parameters']:,} parameters) learnt from {count(len(clients) - out, 'client')}, "
+        f"{server['model']} ({sized(server)}) learnt from {count(len(clients) - out, 'client')}, "
         f"who sent {f'{mean}{each}, once' if together else f'one file{each}'}"
     )
     words += f", in {duration(summary['seconds'])}" if "seconds" in summary else ""
@@ -93,11 +93,7 @@ def duration(seconds: float) -> str:
 def _simulated_figures(summary: dict[str, Any]) -> list[Figure]:
     accuracies = [client["accuracy"] for client in summary["clients"]]
     server = summary["server"]
-    rows = (
-        []
-        if server is None
-        else [("server", percent(server["accuracy"]), f"{server['model']}, {server['parameters']:,} parameters")]
-    )
+    rows = [] if server is None else [("server", percent(server["accuracy"]), f"{server['model']}, {sized(server)}")]
     rows.append(("best client", percent(max(accuracies)), f"client {int(np.argmax(accuracies))} of {len(accuracies)}"))
     spread = summary["local"]["std"]
     rows.append(
@@ -120,7 +116,7 @@ def _served_figures(summary: dict[str, Any]) -> list[Figure]:
     rows = [("accuracy", percent(test["accuracy"]), f"on {test['samples']:,} test samples")] if test else []
     remark = f"{len(left_out(summary['screening']))} left out, {len(summary['refused'])} refused"
     rows.append(("clients", str(len(summary["clients"])), remark))
-    rows.append(("model", summary["server"]["model"], f"{summary['server']['parameters']:,} parameters"))
+    rows.append(("model", summary["server"]["model"], sized(summary["server"])))
     rows.append(("received", size(sum(client["bytes"] for client in summary["clients"])), "in all"))
     if "coverage" in last:
         rows.append(("labelled", percent(last["coverage"]), "of the public samples, in the end"))

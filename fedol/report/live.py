@@ -62,7 +62,7 @@ class LiveProgress(Observer):
     def epoch(self, epoch: Epoch) -> None:
         """An epoch of a job has finished. Small models have hundreds in a second: a bar moves ten times at most."""
         name, now = epoch.job.name, time.monotonic()
-        self._epochs += 1
+        self._epochs += epoch.steps
         last = epoch.epoch == epoch.job.recipe.epochs
         if now - self._moved.get(name, 0.0) < 0.1 and not last:
             return

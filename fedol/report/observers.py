@@ -71,7 +71,7 @@ class Notebook(Observer):
     def epoch(self, epoch: Epoch) -> None:
         """A row per training that is under way."""
         with self._lock:
-            self._done += 1
+            self._done += epoch.steps
             self._jobs[epoch.job.name] = epoch
             if epoch.epoch == epoch.job.recipe.epochs:
                 del self._jobs[epoch.job.name]

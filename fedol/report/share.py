@@ -15,7 +15,7 @@ from fedol.errors import FedolError
 from fedol.methods import find
 from fedol.report.headline import shared_headline
 from fedol.report.run_view import recipe, run_view
-from fedol.report.terminal import count, in_secret, percent, size
+from fedol.report.terminal import count, in_secret, percent, size, sized
 from fedol.robust import left_out
 from fedol.robust.trust import FEWEST
 from fedol.text import shown
@@ -112,7 +112,7 @@ def promises(clients: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
 
 CARD = """# {model} trained by FedOL
 
-One model with {parameters:,} parameters, trained from the predictions of {heard}{out} on {samples:,} public
+One model with {size}, trained from the predictions of {heard}{out} on {samples:,} public
 samples without labels. No client's data or model left its place; each sent one file.
 
 ## Use
@@ -162,7 +162,7 @@ def model_card(summary: dict[str, Any]) -> str:
     out = left_out(summary["screening"])
     return CARD.format(
         model=_safe(summary["server"]["model"]),
-        parameters=summary["server"]["parameters"],
+        size=sized(summary["server"]),
         heard=count(len(summary["clients"]) - len(out), "client"),
         out=f" ({len(out)} more left out)" if out else "",
         samples=task["samples"],

@@ -41,6 +41,11 @@ def count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def sized(model: dict[str, Any]) -> str:
+    """How large a model of a summary is; an estimator's size is in words of its own."""
+    return str(model.get("size") or f"{model['parameters']:,} parameters")
+
+
 def run_table(summary: dict[str, Any], beside: Sequence[dict[str, Any]] = ()) -> Table:
     """The result of a run: every client, their mean, their ensemble, the servers of other runs, and its own."""
     config, server, local = summary["config"], summary["server"], summary["local"]
@@ -156,7 +161,7 @@ def server_table(summary: dict[str, Any]) -> Table:
     for refused in summary["refused"]:
         table.add_row("", plain(refused["file"]), "", "", plain(f"refused: {refused['reason']}", "red"))
     server, last = summary["server"], summary["history"][-1]
-    said = f"{server['model']}, {server['parameters']:,} parameters; last loss {last['loss']:.3f}."
+    said = f"{server['model']}, {sized(server)}; last loss {last['loss']:.3f}."
     table.caption = plain(said, "table.caption")
     return table
 

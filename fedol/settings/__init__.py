@@ -7,9 +7,9 @@ import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from fedol.code import address
+from fedol.code import address, is_estimator
 from fedol.errors import InputError, brief
 
 DATA, MODELS, METHOD, TRAINING = "Data", "Models", "Method", "Training"  # the panels of a command's help
@@ -20,8 +20,20 @@ LABELLED = "a table (.csv, .parquet, .jsonl), an .npz file or a folder of images
 UNLABELLED = "a folder of images, an .npz or an .npy file, a table (.csv, .parquet, .jsonl) or lines of text (.txt)"
 
 CALLABLE = "Callable[..., Any]"
-ModelName = str | Callable[..., Any]
-"""A name or, from Python, your own class or function."""
+
+
+class Estimator(Protocol):
+    """A classifier as scikit-learn has them."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn."""
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities [N, classes]."""
+
+
+ModelName = str | Callable[..., Any] | Estimator
+"""A name or, from Python, your own class or function, or an estimator."""
 # By measurement (docs/robustness.md): without attackers it costs the mixture nothing on average; the floor up to 10.5.
 DEFENDED, NONE = "trust,exact,cap,runoff", "none"
 CODEC = "lattice20"  # of uploads, unless somebody chooses another
@@ -100,7 +112,7 @@ class Settings:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return address(value) if callable(value) else value
+    return address(value) if callable(value) or is_estimator(value) else value
 
 
 def code_of(record: Any) -> dict[str, str]:
@@ -212,7 +224,12 @@ class Data(Columns):
 class Server:
     """The model that is trained."""
 
-    server_model: ModelName = setting("resnet56", "The server's model: resnet56, my.py:Class, ...", MODELS, MODEL)
+    server_model: ModelName = setting(
+        "resnet56",
+        "The server's model: resnet56, my.py:Class, ..., or an estimator, which learns in one step: forest, ...",
+        MODELS,
+        MODEL,
+    )
     width: int = setting(16, "Width of the built-in models.", MODELS)
 
 
@@ -221,7 +238,7 @@ class Models(Server):
     """Everyone's models, and how uploads are packed."""
 
     client_models: tuple[ModelName, ...] = setting(
-        ("mlp", "cnn"), "Models dealt to the clients in turn, for instance resnet11,resnet20.", MODELS, MODEL
+        ("mlp", "cnn"), "Models dealt to the clients in turn, for instance resnet11,hist-boosting.", MODELS, MODEL
     )
     parameter_model: ModelName = setting(
         "cnn", "Everyone's model in methods that average weights (fedavg, fedprox).", MODELS, MODEL

@@ -43,11 +43,12 @@ class RunKeywords(TypedDict, total=False):
     development: int
     """Private labelled samples that take the test set's place, to tune on. Default: 0."""
     server_model: ModelName
-    """The server's model: resnet56, my.py:Class, ... Default: cnn-large."""
+    """The server's model: resnet56, my.py:Class, ..., or an estimator, which learns in one step: forest, ... Default:
+    cnn-large."""
     width: int
     """Width of the built-in models. Default: 16."""
     client_models: ModelName | Sequence[ModelName]
-    """Models dealt to the clients in turn, for instance resnet11,resnet20. Default: mlp,cnn."""
+    """Models dealt to the clients in turn, for instance resnet11,hist-boosting. Default: mlp,cnn."""
     parameter_model: ModelName
     """Everyone's model in methods that average weights (fedavg, fedprox). Default: cnn."""
     codec: str
@@ -136,11 +137,12 @@ class GridKeywords(TypedDict, total=False):
     development: int | Sequence[int]
     """Private labelled samples that take the test set's place, to tune on. Default: 0."""
     server_model: ModelName | Sequence[ModelName]
-    """The server's model: resnet56, my.py:Class, ... Default: cnn-large."""
+    """The server's model: resnet56, my.py:Class, ..., or an estimator, which learns in one step: forest, ... Default:
+    cnn-large."""
     width: int | Sequence[int]
     """Width of the built-in models. Default: 16."""
     client_models: ModelName | Sequence[ModelName] | Sequence[ModelName | Sequence[ModelName]]
-    """Models dealt to the clients in turn, for instance resnet11,resnet20. Default: mlp,cnn."""
+    """Models dealt to the clients in turn, for instance resnet11,hist-boosting. Default: mlp,cnn."""
     parameter_model: ModelName | Sequence[ModelName]
     """Everyone's model in methods that average weights (fedavg, fedprox). Default: cnn."""
     codec: str | Sequence[str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -10,15 +9,8 @@ from threading import Event
 
 import torch
 
-from fedol.training.job import ALL_CORES, Fit, Job, OnEpoch
+from fedol.training.job import ALL_CORES, Fit, Job, OnEpoch, cores
 from fedol.training.team import train
-
-
-def cores() -> int:
-    """The cores this process may use: those that the system gives it, or as many as ``OMP_NUM_THREADS`` says."""
-    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # the others are of nested regions
-    return int(wanted) if wanted.isdecimal() and int(wanted) else given
 
 
 @contextmanager

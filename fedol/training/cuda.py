@@ -19,6 +19,7 @@ from typing import TypeVar
 import torch
 
 from fedol.data.samples import Batches, Preprocessing, Samples
+from fedol.models.fitted import fitted_in
 from fedol.models.pretrained import bodies
 from fedol.training.graph import NotCapturable, Step
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
@@ -68,6 +69,9 @@ class CudaEngine:
         """Capture a job's step and begin, or remember that it needs the plain loop."""
         if teamed(job):
             self._plain.append((job, "several processes train it"))
+            return
+        if fitted_in(job.model):
+            self._plain.append((job, "an estimator learns on the CPU"))
             return
         if bodies(job.model):
             self._plain.append((job, "its body has a learning rate of its own"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from fedol.code import address
 from fedol.data.samples import Preprocessing, Samples
 from fedol.errors import InputError, unknown
+from fedol.models.fitted import fitted_in
 from fedol.models.openset import OpenSet, fold_of
 from fedol.seeding import derive
 from fedol.settings import Training, check_kinds
@@ -28,6 +30,13 @@ ALL_CORES = 0
 PLACES_WORTH_A_SECOND_THREAD = 16_384
 
 PATCHES = ("none", "cutout", "cutmix")
+
+
+def cores() -> int:
+    """The cores this process may use: those that the system gives it, or as many as ``OMP_NUM_THREADS`` says."""
+    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # the others are of nested regions
+    return int(wanted) if wanted.isdecimal() and int(wanted) else given
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,8 @@ class Job:
     @cached_property
     def random_layers(self) -> bool:
         """Whether the model draws random numbers of its own (dropout): tried on a copy with two samples."""
+        if fitted_in(self.model):  # by its own seed
+            return False
         model = copy.deepcopy(self.model).cpu().train()
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             before = torch.get_rng_state()
@@ -98,6 +109,8 @@ class Job:
     @property
     def threads(self) -> int:
         """CPU threads: fixed by the job alone, whatever runs beside it: they can change the last bit of a sum."""
+        if fitted_in(self.model):
+            return ALL_CORES if self.alone else 1
         places = min(self.recipe.batch_size, len(self.inputs)) * self.inputs.places
         return ALL_CORES if self.alone and places >= PLACES_WORTH_A_SECOND_THREAD else 1
 
@@ -162,6 +175,7 @@ class Epoch(Card):
     epoch: int  # 1-based
     loss: float
     samples: int  # that it went through
+    steps: int = 1  # epochs since the last one that was told: all at once, of an estimator
 
     def facts(self) -> dict[str, Any]:
         """Of what, which one, and how well it went."""

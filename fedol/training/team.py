@@ -26,7 +26,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
 from fedol.code import MODULE, from_file
-from fedol.training import loop
+from fedol.models.fitted import fitted_in
+from fedol.training import loop, onestep
 from fedol.training.job import Fit, Job, OnEpoch
 
 PATIENCE = timedelta(days=30)  # that the others wait for work: a server may collect for days before it trains
@@ -76,15 +77,17 @@ class Team:
 
 
 def train(job: Job, device: torch.device, on_epoch: OnEpoch, stop: Event) -> Fit:
-    """Train a job in this process, or a large one with the team, where there is one."""
-    if _TEAM and job.alone:
+    """Train a job in this process, or a large one with the team, where there is one; an estimator here in any case."""
+    if (estimator := fitted_in(job.model)) is not None:
+        return onestep.train(job, estimator, on_epoch)
+    if teamed(job):
         return _TEAM[0].train(job, device, on_epoch, stop)
     return loop.train(job, device, on_epoch, stop)
 
 
 def teamed(job: Job) -> bool:
     """Whether several processes train this job."""
-    return bool(_TEAM) and job.alone
+    return bool(_TEAM) and job.alone and fitted_in(job.model) is None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import fedol
-from fedol.core.union import MOST, Union, bounded, familiarity, guessed_mass, unsure_above
+from fedol.core.union import MOST, Union, bounded, familiarity, guessed_mass, tamed, unsure_above
 from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 
@@ -193,3 +193,14 @@ def test_huge_and_tiny_ratios_are_bounded_in_knowledge_and_stay_in_order() -> No
     mass = knowledge.log_mass
     assert mass is not None and torch.isfinite(mass).all() and (mass - mass.median()).abs().max() <= MOST
     assert mass.argmin() == 1 and knowledge.probabilities().argmax(1)[:2].tolist() == [0, 0]
+
+
+def test_masses_of_a_model_that_is_too_sure_get_the_mean_that_densities_have() -> None:
+    share, true = 0.4, torch.linspace(-2, 1, 101, dtype=torch.float64)
+    true = true - true.exp().mean().log() + math.log(share)  # the mean of a density's masses
+    assert torch.equal(tamed(true, share), true)
+    assert torch.equal(tamed(true - 1, share), true - 1)  # another domain, or classes that the public set lacks
+    sure = 3.5 * (true - math.log(share)) + math.log(share)
+    torch.testing.assert_close(tamed(sure, share), true, rtol=0, atol=1e-8)
+    flat = tamed(torch.tensor([3.0, 4.0]), share)  # likelier than the public set everywhere: it says nothing
+    assert flat.tolist() == pytest.approx([math.log(share)] * 2)

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fedol
 from fedol.data.partitions import partition
 from fedol.errors import InputError
-from fedol.estimators.soft import SoftClassifier, likely
+from fedol.models.soft import SoftClassifier, likely
 
 # What a classifier of its nature cannot do, by the name of scikit-learn's check: so far it can do all of it.
 CANNOT: dict[str, str] = {}

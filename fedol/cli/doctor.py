@@ -44,10 +44,12 @@ EXTRAS = {
     "mlflow-skinny": ("fedol run --log mlflow", "fedol[mlflow]"),
     "wandb": ("fedol run --log wandb", "fedol[wandb]"),
     "pandas": ("results as frames", "fedol[frame]"),
+    "pyarrow": ("tables in Parquet files", "fedol[parquet]"),
     "onnx": ("models as ONNX files", "fedol[onnx]"),
     "onnxruntime": ("clients whose model is an ONNX file", "fedol[onnx]"),
     "cryptography": ("signed uploads, and from version 47 on sums in secret", "fedol[secret]"),
     "opacus": ("fedol client fit --dp-epsilon", "fedol[privacy]"),
+    "uvicorn": ("uploads over HTTPS: fedol serve --listen", "fedol[https]"),
     "flwr": ("federations over a network, on Flower", "fedol[flower]"),
 }
 SIDE, LONG_ENOUGH = 1024, 0.2  # of the matrices that are multiplied to time a device, and for how many seconds
@@ -122,7 +124,7 @@ def doctor_text(found: dict[str, Any]) -> Text:
     """One screen of 80 columns."""
     text = Text()
     text.append(f"FedOL {found['fedol']}", "bold")
-    text.append(f", Python {found['python']}\n{found['system']}\n\n")
+    text.append(f", Python {found['python']}\n{found['system']}\n")
     missing = [name for name, version in found["packages"].items() if version is None]
     versions = ", ".join(f"{name} {version}" for name, version in found["packages"].items() if version)
     text.append(f"{versions}\n")

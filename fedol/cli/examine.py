@@ -93,6 +93,7 @@ def audit(
             count = SHADOWS if shadows is None else shadows
             found = run_audit(run, clients, codec, count, progress.epoch, release, trust_code)
     else:
+        from fedol.data import Reading
         from fedol.federation.client import client_data
         from fedol.federation.predictors import Asked, open_model, promise, recipe_of
         from fedol.federation.taskfolder import TaskFolder
@@ -101,13 +102,13 @@ def audit(
 
         if task is None or model is None or data is None:
             raise InputError("Give the folder of a run, or --task, --model and --data.")
-        configure_client(config, settings, trust_code)  # refuses what is not a setting
+        reading = Reading.of(configure_client(config, settings, trust_code))  # which refuses what is not a setting
         given = trusted(config, settings, trust_code)
         training = {item.name: given[item.name] for item in fields(Training) if item.name in given}
         folder = TaskFolder.open(task)
         check_auditable(folder.task)
-        members, others = client_data(data, folder.task)
         shared = folder.samples(public)
+        members, others = client_data(data, folder.task, reading.under(shared))
         how = codec or folder.task.codec
         opened = open_model(model, trust_code)
         ours = isinstance(opened, ServerModel)

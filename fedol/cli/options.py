@@ -56,7 +56,8 @@ PublicSamples = Annotated[
     Path | None, typer.Option("--public", help="The public samples, where they are not in the task's folder.")
 ]
 Test = Annotated[
-    Path | None, typer.Option(help="Labelled samples (.npz with test_x and test_y) to score the model with at the end.")
+    Path | None,
+    typer.Option(help="Labelled samples (a table, or .npz with test_x and test_y) to score the model with at the end."),
 ]
 Force = Annotated[
     bool,

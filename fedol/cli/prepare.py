@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from fedol.cli.options import Json, with_settings
+from fedol.cli.options import Json, TaskDir, with_settings
 from fedol.errors import InputError
 from fedol.settings import UNLABELLED, Columns
 
@@ -35,9 +35,8 @@ keys = typer.Typer(
 
 
 @tasks.callback()
-@keys.callback()
 def _group() -> None:
-    """One command each so far; the callback keeps its name."""
+    """One command so far; the callback keeps its name."""
 
 
 @tasks.command("new")
@@ -61,6 +60,10 @@ def new_task(
     client: Annotated[
         list[str] | None,
         typer.Option(help="An admitted client, NAME or NAME=PUBLIC_KEY; may be repeated. Anyone, where none is given."),
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(help="A folder for a token of each client that is listed, for fedol serve --listen."),
     ] = None,
     helpers: Annotated[
         str | None,
@@ -104,6 +107,7 @@ def new_task(
     from fedol.data.findings import ANSWERS
     from fedol.data.stored import load_samples
     from fedol.federation.taskfolder import TaskFolder
+    from fedol.federation.tokens import SUFFIX, new_token
     from fedol.knowledge.signing import check_public_key
     from fedol.knowledge.task import Task
     from fedol.report.live import LiveProgress
@@ -132,7 +136,11 @@ def new_task(
     given = {name: value for name, value in asked.items() if value is not None}
     noise = {"epsilon": dp_epsilon, "delta": dp_delta, "norm": dp_norm}
     task = summed_in_secret(task, helpers, given, {name: value for name, value in noise.items() if value is not None})
-    TaskFolder.create(folder, task, None if only_fingerprint else shared)
+    if tokens and not clients:
+        raise InputError("Tokens are for clients that the task lists; give each one with --client NAME.")
+    written = TaskFolder.create(folder, task, None if only_fingerprint else shared)
+    for who in clients if tokens else ():
+        new_token(written, who, Path(tokens or "", f"{who}{SUFFIX}"))
     if as_json:
         print(json.dumps({"folder": str(folder), "id": task.id, "name": task.name, "samples": task.samples}))
         return
@@ -140,6 +148,8 @@ def new_task(
     say(f"Task {task.name} ({task.id}): {task.samples:,} public samples, {len(names)} {kind}.")
     if task.secret:
         say(f"Answers are summed in secret by {' and '.join(task.secret.helpers)}, of {task.secret.least} and more.")
+    if tokens:
+        say(f"In {tokens} is a token for each client. Give each client its own, on a way that nobody else reads.")
     say(f"Give everyone a copy of {folder}{'; the public samples travel otherwise' if only_fingerprint else ''}.")
 
 
@@ -213,6 +223,28 @@ def new_keys(
         return
     say(f"Private key: {file} (keep it). Public key, for the coordinator:")
     print(public)
+
+
+@keys.command("token")
+def new_client_token(
+    task: TaskDir,
+    client: Annotated[str, typer.Argument(help="The client, by the name that its file is in.")],
+    out: Annotated[Path, typer.Option(help="Where to write the token, for this client alone.")],
+    as_json: Json = False,
+) -> None:
+    """Make a client's token for fedol serve --listen; a token that it had before is of no use any more.
+
+    Example: fedol keys token task alice --out alice.token
+    """
+    from fedol.federation.taskfolder import TaskFolder
+    from fedol.federation.tokens import new_token
+    from fedol.text import say
+
+    new_token(TaskFolder.open(task), client, out)
+    if as_json:
+        print(json.dumps({"client": client, "file": str(out)}))
+        return
+    say(f"{out}: the token of {client}. Give it to {client} alone; the task keeps its SHA-256.")
 
 
 deploy = typer.Typer(

@@ -10,8 +10,10 @@ import typer
 from rich.console import Console
 
 from fedol.cli.interrupts import resumable
+from fedol.cli.listen import Cert, ClientCa, Insecure, Key, Listen, Stay, Wanted, listening, until_interrupted
 from fedol.cli.options import Config, Force, Json, Logs, PublicSamples, Quiet, TaskDir, Test, TrustCode, with_settings
 from fedol.errors import InputError
+from fedol.progress import NOBODY, Observer
 from fedol.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -20,7 +22,12 @@ if TYPE_CHECKING:
 
 
 def finish(
-    coordinator: Coordinator, test: Labelled | None, quiet: bool, as_json: bool, log: list[str] | None = None
+    coordinator: Coordinator,
+    test: Labelled | None,
+    quiet: bool,
+    as_json: bool,
+    log: list[str] | None = None,
+    observer: Observer = NOBODY,
 ) -> dict[str, Any]:
     """Train on what was collected, print the summary and return it."""
     if coordinator.sealed:
@@ -33,7 +40,7 @@ def finish(
     from fedol.runs.folder import REPORT, SHARED
 
     with LiveProgress(quiet=quiet or as_json) as progress, Logged(log or [], coordinator.out) as logs:
-        summary = coordinator.run(Several(progress, logs, Pages()), test)
+        summary = coordinator.run(Several(progress, logs, Pages(), observer), test)
     if as_json:
         print(json.dumps({"out": str(coordinator.out), **summary}, indent=1))
     if as_json or quiet:
@@ -70,10 +77,21 @@ def handed_over(coordinator: Coordinator, quiet: bool, as_json: bool) -> dict[st
 def serve(
     settings: dict[str, Any],
     task: TaskDir,
-    inbox: Annotated[
-        Path, typer.Option(readable=False, help="The folder that clients' files arrive in. It is only read.")
-    ],
     out: Annotated[Path, typer.Option(help="The run folder; the same one again continues the run.")],
+    inbox: Annotated[
+        Path | None,
+        typer.Option(
+            readable=False,
+            help="The folder that clients' files arrive in. It is only read, unless --listen fills it; then it is "
+            "OUT/inbox by default.",
+        ),
+    ] = None,
+    listen: Listen = None,
+    cert: Cert = None,
+    key: Key = None,
+    client_ca: ClientCa = None,
+    insecure: Insecure = False,
+    stay: Stay = False,
     quorum: Annotated[int | None, typer.Option(min=1, help="Start as soon as this many clients are in.")] = None,
     deadline: Annotated[str | None, typer.Option(help="Start at the latest after this time: 90s, 30m, 2h, 1d.")] = None,
     force: Force = False,
@@ -87,26 +105,35 @@ def serve(
 ) -> None:
     """Watch a folder, validate each arrival, start at quorum or deadline, train, write the model and the report.
 
+    With --listen clients also send over HTTPS (fedol client send), into the same folder, and a page shows how far it
+    is. A link to log in there is printed, and lies in OUT/intake/login.txt.
+
     Killed at any moment, the same command goes on where it was.
 
-    Example: fedol serve task --inbox inbox --model resnet56 --quorum 8 --deadline 2h --out runs/federation
+    Examples: fedol serve task --inbox inbox --model resnet56 --quorum 8 --deadline 2h --out runs/federation
+              fedol serve task --listen 0.0.0.0:8443 --cert server.crt --key server.key --quorum 8 --out runs/federation
     """
     resumable(force)
     from fedol.config import configure_server
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.taskfolder import TaskFolder
-    from fedol.federation.transports import Inbox
     from fedol.report.live import RosterView
     from fedol.text import seconds
 
+    address = Wanted(listen, cert, key, client_ca, insecure, stay).address(inbox)
     wait = seconds(deadline) if deadline else None
     folder = TaskFolder.open(task)
     frozen = configure_server(folder.task.id, config, settings, trust_code)
     coordinator = Coordinator(folder, frozen, out, public, force=force)
     labelled = coordinator.test_set(test) if test else None
-    with RosterView(Console(stderr=True), folder.task, quorum, quiet or as_json, deadline=wait) as view:
-        coordinator.watch(Inbox(inbox), quorum, wait, view.show)
-    finish(coordinator, labelled, quiet, as_json, log)
+    console = Console(stderr=True, quiet=quiet)
+    with listening(address, folder, coordinator, inbox, quorum, wait, console) as collection:
+        with RosterView(console, folder.task, quorum, quiet or as_json, deadline=wait) as view:
+            collection.watch(coordinator, quorum, wait, view.show)
+        finish(coordinator, labelled, quiet, as_json, log, collection.observer)
+        if stay:
+            console.print("The page stays until Ctrl-C.")
+            until_interrupted()
 
 
 @with_settings(ServerSettings, names={"server_model": ("--server-model", "--model")})

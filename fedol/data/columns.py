@@ -78,18 +78,18 @@ class Reader:
     def _guessed(self, cells: Cells) -> str:
         if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
             return NUMBER
-        there = [cell for cell in cells if not self._absent(cell)]
-        numbers = sum(not math.isnan(number(cell)) for cell in there)
-        return NUMBER if numbers >= MOSTLY * len(there) else CATEGORY
+        words = [cell for cell in cells if math.isnan(number(cell)) and not self._absent(cell)]
+        numbers = sum(not math.isnan(number(cell)) for cell in cells)
+        return NUMBER if numbers >= MOSTLY * (numbers + len(words)) else CATEGORY
 
     def _numbers(self, cells: Cells) -> npt.NDArray[np.float32]:
-        try:
-            values = np.array(cells, dtype=np.float64)
-        except (TypeError, ValueError):  # a word, or nothing, among them
-            values = np.array([math.nan if self._absent(cell) else number(cell) for cell in cells])
+        if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+            values = cells.astype(np.float64)
+        else:
+            values = np.fromiter(map(number, cells), np.float64, len(cells))
             for place in np.flatnonzero(np.isnan(values)).tolist():
                 if not self._absent(cells[place]):
-                    raise self._error(place, f"'{printable(cells[place], 40)}' is not a number") from None
+                    raise self._error(place, f"'{printable(cells[place], 40)}' is not a number")
         for word in self._missing - MISSING:
             values[values == number(word)] = math.nan
         with np.errstate(over="ignore"):

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from fedol.data.columns import CATEGORY, NUMBER, Column, Reader, spelled
 from fedol.data.dataset import Dataset, Labelled, holdout
-from fedol.data.rows import TEXT, Rows, frame_rows, is_frame, read_rows
+from fedol.data.own import load_test as load_test_arrays
+from fedol.data.rows import TEXT, Rows, frame_rows, holds_rows, is_frame, read_rows
 from fedol.data.samples import Samples
 from fedol.data.tables import Table
 from fedol.data.texts import Texts
@@ -47,9 +48,10 @@ class Reading:
         columns = {column.name: column.kind for column in getattr(known, "columns", ())}
         text = getattr(known, "text", ())
         missing = (*self.missing, *getattr(known, "missing", ()))
+        label = self.label or getattr(known, "label", None)
         size = getattr(known, "image_size", None) or self.image_size
         missing = tuple(dict.fromkeys(missing))
-        return replace(self, columns=columns, text=text or self.text, missing=missing, image_size=size)
+        return replace(self, label=label, columns=columns, text=text or self.text, missing=missing, image_size=size)
 
 
 def _listed(words: str | None) -> tuple[str, ...]:
@@ -68,6 +70,17 @@ def load_rows(path: Path, reading: Reading = Reading()) -> Dataset:
     return joined(train, test, name, reading.test)
 
 
+def load_test(path: Path, reading: Reading) -> Dataset:
+    """Labelled samples to score a model with, which are then both parts: rows, or ``test_x`` and ``test_y``."""
+    if not holds_rows(path):
+        return load_test_arrays(path, reading.image_size)
+    with read_rows(path) as rows:
+        found, words = labelled(rows, reading)
+    classes, encoded = _encoded(words)
+    part = Labelled(found, encoded)
+    return Dataset(path.name, part, part, classes)
+
+
 def from_frame(frame: Any, test: Any, reading: Reading, name: str) -> Dataset:
     """The same from a frame, and from another one with the test rows, if there is one."""
     if not all(map(is_frame, [frame] if test is None else [frame, test])):
@@ -80,9 +93,9 @@ def from_frame(frame: Any, test: Any, reading: Reading, name: str) -> Dataset:
 
 
 def unlabelled(rows: Rows, reading: Reading) -> Samples:
-    """Samples alone; a column of labels is passed over."""
-    found, _ = _read(rows, reading, _label(rows.names, reading.label))
-    return found
+    """Samples alone; a column of labels is passed over, and needs not be full."""
+    label = _label(rows.names, reading.label)
+    return _read(rows, reading, label, look=False)[0]
 
 
 def labelled(rows: Rows, reading: Reading) -> tuple[Samples, list[str]]:
@@ -109,7 +122,8 @@ def _known(names: tuple[str, ...], wanted: str) -> str:
     return wanted
 
 
-def _read(rows: Rows, reading: Reading, label: str | None) -> tuple[Samples, list[str]]:
+def _read(rows: Rows, reading: Reading, label: str | None, look: bool = True) -> tuple[Samples, list[str]]:
+    """The samples, and where one may ``look`` the classes."""
     names = list(reading.text or reading.columns or [name for name in rows.names if name != label])
     if lost := [name for name in names if name not in rows.names]:
         held = printable(", ".join(rows.names), 120)
@@ -117,33 +131,33 @@ def _read(rows: Rows, reading: Reading, label: str | None) -> tuple[Samples, lis
     if not names:
         raise InputError(f"{rows.where} has no column beside the labels; give a file with features.")
     if reading.text or rows.names == (TEXT,):
-        return _read_texts(rows, names, label)
+        return _read_texts(rows, names, label, look)
     declared = {_known(rows.names, name): CATEGORY for name in reading.categories} | dict(reading.columns)
     missing = reading.missing
     readers = {name: Reader(name, declared.get(name), missing, rows.where) for name in names}
     places, labels = {name: place for place, name in enumerate(rows.names)}, list[str]()
     for block in watched(rows.blocks, "reading rows"):
-        if label is not None:
+        if label is not None and look:
             labels += _labels(block[places[label]], len(labels), rows.where)
         for name, reader in readers.items():
             reader.add(block[places[name]])
     columns, values = zip(*(reader.done() for reader in readers.values()), strict=True)
     if not len(values[0]):
         raise InputError(f"{rows.where} has no rows; give a file with a row per sample.")
-    return Table(np.stack(values, 1), columns, missing), labels
+    return Table(np.stack(values, 1), columns, missing, label), labels
 
 
-def _read_texts(rows: Rows, names: list[str], label: str | None) -> tuple[Samples, list[str]]:
+def _read_texts(rows: Rows, names: list[str], label: str | None, look: bool) -> tuple[Samples, list[str]]:
     """The strings of some columns, with a space between."""
     texts, labels = list[str](), list[str]()
     for block in watched(rows.blocks, "reading rows"):
         columns = [block[rows.names.index(name)] for name in names]
         texts += [" ".join(str(cell) for cell in cells if cell is not None) for cells in zip(*columns, strict=True)]
-        if label is not None:
+        if label is not None and look:
             labels += _labels(block[rows.names.index(label)], len(labels), rows.where)
     if not texts:
         raise InputError(f"{rows.where} has no rows; give a file with a row per sample.")
-    return Texts.of(texts, rows.where, () if rows.names == (TEXT,) else tuple(names)), labels
+    return Texts.of(texts, rows.where, () if rows.names == (TEXT,) else tuple(names), label), labels
 
 
 def _labels(cells: Iterable[Any], before: int, where: str) -> list[str]:

@@ -58,7 +58,7 @@ class Standardisation(Preprocessing):
 
 @dataclass(frozen=True, eq=False)
 class Signals(Samples):
-    """The rows ``order`` of arrays one after the other, which may lie in files that are read as batches need them."""
+    """The rows ``order`` of arrays one after the other, which may be files that are read as batches are gathered."""
 
     kind: ClassVar[str] = "signals"
     parts: tuple[npt.NDArray[Any], ...]  # each [N, channels, ...]

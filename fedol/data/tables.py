@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +35,7 @@ class Table(Samples):
     values: Floats  # [rows, columns]; NaN is missing
     columns: tuple[Column, ...]
     missing: tuple[str, ...] = ()  # how files of these rows spell it, beside the usual
+    label: str | None = None  # what these call the column of the labels
 
     def __len__(self) -> int:
         return len(self.values)
@@ -69,7 +70,8 @@ class Table(Samples):
                 columns[j] = Column(column.name, CATEGORY, tuple(sorted(self.used(j))))
                 positions = {word: place for place, word in enumerate(columns[j].levels)}
                 rows[:, j] = _looked_up([positions.get(word, -1) for word in column.levels], rows[:, j])
-        about = {"columns": [[column.name, column.kind, column.levels] for column in columns], "missing": self.missing}
+        listed = [[column.name, column.kind, column.levels] for column in columns]
+        about = {"columns": listed, "missing": self.missing, "label": self.label}
         return about, {"rows": rows}
 
     @classmethod
@@ -77,7 +79,8 @@ class Table(Samples):
         """What ``packed`` gave, or an ``InputError`` that says what makes no sense: it may be a stranger's."""
         columns = tuple(Column(name, kind, tuple(levels)) for name, kind, levels in about["columns"])
         names, missing, rows = [column.name for column in columns], tuple(about["missing"]), arrays["rows"]
-        words = [*names, *missing, *(level for column in columns for level in column.levels)]
+        label = about["label"]
+        words = [*names, *missing, label or "", *(level for column in columns for level in column.levels)]
         if (
             not columns
             or len(set(names)) < len(names)
@@ -91,12 +94,12 @@ class Table(Samples):
             coded = column.kind == CATEGORY and ((here >= 0) & (here < len(column.levels)) & (here % 1 == 0)).all()
             if not (coded or (column.kind == NUMBER and not column.levels)):
                 raise InputError("the categories of a column make no sense")
-        return cls(rows, columns, missing)
+        return cls(rows, columns, missing, label)
 
     def take(self, index: Index) -> Table:
         """These rows."""
         rows = self.values[index if isinstance(index, slice) else np.asarray(index)]
-        return Table(rows, self.columns, self.missing)
+        return replace(self, values=rows)
 
     def joined(self, others: Table) -> Table:
         """Both; the others' columns in the order of these."""
@@ -108,7 +111,7 @@ class Table(Samples):
                 positions = {word: place for place, word in enumerate(columns[j].levels)}
                 below = below.copy() if below is others.values else below
                 below[:, j] = _looked_up([positions[word] for word in theirs.levels], below[:, j])
-        return Table(np.concatenate([self.values, below]), tuple(columns), self.missing)
+        return replace(self, values=np.concatenate([self.values, below]), columns=tuple(columns))
 
     def like(self, public: Samples) -> Table:
         """The columns of a public table in its order, by their names; others are left out."""
@@ -130,7 +133,7 @@ class Table(Samples):
         order = [here[name] for name in wanted]
         if order == list(range(len(self.columns))):
             return self
-        return Table(self.values[:, order], tuple(self.columns[j] for j in order), self.missing)
+        return replace(self, values=self.values[:, order], columns=tuple(self.columns[j] for j in order))
 
     def column(self, name: str) -> npt.NDArray[np.str_]:
         """What each row says in a column, in words."""
@@ -150,7 +153,7 @@ class Table(Samples):
         kept = [j for j, column in enumerate(self.columns) if column.name != name]
         if not kept:
             raise InputError(f"The table has the column '{printable(name, 40)}' alone; add columns to learn from.")
-        return Table(self.values[:, kept], tuple(self.columns[j] for j in kept), self.missing)
+        return replace(self, values=self.values[:, kept], columns=tuple(self.columns[j] for j in kept))
 
     def batch(self, index: Tensor | slice) -> Tensor:
         """float32 [n, columns]: numbers, and the codes of categories."""

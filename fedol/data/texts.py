@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fedol.data.samples import Index, Preprocessing, Samples, Shape, register
 from fedol.errors import InputError
-from fedol.text import printable
+from fedol.text import is_text, printable
 
 HASHES = 1 << 20  # what n-grams are hashed to
 FEATURES = 4096  # at most: the n-grams that the most public texts have, two or more of them
@@ -47,6 +47,7 @@ class TfIdf(Preprocessing):
     kind: ClassVar[str] = "texts"
     grams: tuple[int, ...]  # as they are hashed, in ascending order
     idf: tuple[float, ...]
+    text: tuple[str, ...] = ()  # the columns of files that texts stand in
 
     def __call__(self, batch: Tensor) -> Tensor:
         """int32 [n, n-grams] -> float32 [n, features]."""
@@ -76,7 +77,7 @@ class TfIdf(Preprocessing):
 
     def header(self) -> dict[str, Any]:
         """Which n-grams count, and how rare each is."""
-        return {"kind": self.kind, "grams": list(self.grams), "idf": list(self.idf)}
+        return {"kind": self.kind, "grams": list(self.grams), "idf": list(self.idf), "text": list(self.text)}
 
     def metadata(self) -> dict[str, Any]:
         """How a text becomes the numbers that an exported model takes."""
@@ -88,14 +89,16 @@ class TfIdf(Preprocessing):
     @classmethod
     def from_header(cls, header: Mapping[str, Any], shape: Shape) -> Self:
         """A weight per feature."""
-        grams, idf = header["grams"], header["idf"]
+        grams, idf, text = header["grams"], header["idf"], header["text"]
         if not (isinstance(grams, list) and isinstance(idf, list) and shape == (len(grams),) == (len(idf),)):
             raise InputError("its features are not those of its words")
         if not all(type(gram) is int and 0 <= gram < HASHES for gram in grams) or sorted(set(grams)) != grams:
             raise InputError("its words make no sense")
         if not all(type(value) in (int, float) and 0 <= value < 1e6 for value in idf):
             raise InputError("the weights of its words make no sense")
-        return cls(tuple(grams), tuple(map(float, idf)))
+        if not (isinstance(text, list) and all(isinstance(column, str) and is_text(column) for column in text)):
+            raise InputError("the columns of its texts make no sense")
+        return cls(tuple(grams), tuple(map(float, idf)), tuple(text))
 
     def taken(self, values: Any) -> Samples:
         """Strings, too."""
@@ -110,16 +113,17 @@ class Texts(Samples):
     members: ClassVar[tuple[str, ...]] = ("lengths", "letters")
     values: npt.NDArray[np.object_]
     text: tuple[str, ...] = ()  # the columns of files that they stand in
+    label: str | None = None  # what these call the column of the labels
 
     @classmethod
-    def of(cls, values: Any, where: str, text: tuple[str, ...] = ()) -> Texts:
+    def of(cls, values: Any, where: str, text: tuple[str, ...] = (), label: str | None = None) -> Texts:
         """Strings, none of them empty."""
         strings = np.array(list(values), dtype=object)
         for place, value in enumerate(strings):
             if not isinstance(value, str) or not value.strip():
                 what = "is empty" if isinstance(value, str) or value is None else "is no text"
                 raise InputError(f"{where}, row {place + 1}: the text {what}; fill it in or leave the row out.")
-        return cls(strings, text)
+        return cls(strings, text, label)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -136,11 +140,11 @@ class Texts(Samples):
 
     def take(self, index: Index) -> Texts:
         """These texts."""
-        return Texts(self.values[index if isinstance(index, slice) else np.asarray(index)], self.text)
+        return replace(self, values=self.values[index if isinstance(index, slice) else np.asarray(index)])
 
     def joined(self, others: Texts) -> Texts:
         """Both."""
-        return Texts(np.concatenate([self.values, others.values]), self.text)
+        return replace(self, values=np.concatenate([self.values, others.values]))
 
     @cached_property
     def _grams(self) -> list[npt.NDArray[np.int32]]:
@@ -181,13 +185,16 @@ class Texts(Samples):
         common = np.flatnonzero(holding > 1) if (holding > 1).any() else np.flatnonzero(holding)
         chosen = np.sort(common[np.argsort(-holding[common], kind="stable")[:FEATURES]])
         idf = np.log((1 + len(texts)) / (1 + holding[chosen])) + 1
-        return TfIdf(tuple(chosen.tolist()), tuple(idf.tolist()))
+        return TfIdf(tuple(chosen.tolist()), tuple(idf.tolist()), texts.text)
 
     def packed(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """To be kept: the columns, how many bytes each text has, and these one after the other."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in self.values]
         lengths = np.array([len(text) for text in encoded], np.int64)
-        return {"text": list(self.text)}, {"lengths": lengths, "letters": np.frombuffer(b"".join(encoded), np.uint8)}
+        return {"text": self.text, "label": self.label}, {
+            "lengths": lengths,
+            "letters": np.frombuffer(b"".join(encoded), np.uint8),
+        }
 
     @classmethod
     def unpacked(cls, about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Texts:
@@ -203,4 +210,5 @@ class Texts(Samples):
             whole[end - length : end].decode("utf-8", "surrogatepass")
             for end, length in zip(ends, lengths, strict=True)
         ]
-        return cls.of(texts, "the public texts", tuple(map(str, about["text"])))
+        label = about["label"]
+        return cls.of(texts, "the public texts", tuple(map(str, about["text"])), None if label is None else str(label))

@@ -181,6 +181,8 @@ class Coordinator:
                 self._close("quorum", inbox)
             elif last:
                 self._close("deadline", inbox)
+            elif inbox.ended:
+                self._close(inbox.ended, inbox)
             else:
                 time.sleep(POLL)
         return self.roster

@@ -76,9 +76,7 @@ class Roster:
         try:
             header = Sealed.decode(data, task).head if task.secret else Knowledge.decode(data, task)[1]
             if sender and header.client != sender:
-                raise InputError(
-                    f"the node is registered as '{sender}', but its file is in the name of '{header.client}'"
-                )
+                raise InputError(f"its sender is known as '{sender}', but it is in the name of '{header.client}'")
             for name, arrival in self.clients.items():
                 if name.casefold() == header.client.casefold():  # the same file name on some systems
                     raise InputError(f"'{name}' has already sent a file ({arrival.file}); the first one counts")

@@ -10,7 +10,7 @@ import torch
 
 from fedol.config import ServerConfig
 from fedol.data import Labelled
-from fedol.data.own import load_test
+from fedol.data.reading import Reading, load_test
 from fedol.data.samples import Samples, check_alike
 from fedol.federation.client import task_classes
 from fedol.federation.roster import Roster
@@ -22,11 +22,12 @@ from fedol.runs.provenance import versions
 
 
 def test_set(path: Path, task: Task, public: Samples) -> Labelled:
-    """Of an .npz file or a folder of images by class: labelled in the task's classes, and like the public samples."""
-    data = load_test(path, task.image_size)
+    """Of rows, an .npz file or a folder of images by class: in the task's classes, and like the public samples."""
+    data = load_test(path, Reading().under(public))
     index = task_classes(data, task)
     check_alike(data.test.samples, public, f"The test {data.test.samples.kind} in {path}")
-    return data.test if data.findings else Labelled(data.test.samples, index[data.test.y])
+    test = Labelled(data.test.samples.like(public), index[data.test.y])
+    return data.test if data.findings else test
 
 
 def federation_summary(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from fedol.progress import Observer
 from fedol.report.share import model_card, share_view
 from fedol.report.terminal import percent, size
 from fedol.runs.folder import CARD, REPORT, SHARED, read_summary
-from fedol.text import check_name, shown
+from fedol.text import check_name, clock, shown
 
 
 class Pages(Observer):
@@ -69,7 +70,16 @@ def _write(folder: Path, name: str, template: str, view: Callable[[Path], dict[s
 
 def render(template: str, view: dict[str, Any]) -> str:
     """A template with its values; everything that is not made by our own charts is escaped."""
-    environment = Environment(
+    try:
+        return environment().get_template(template).render(view)
+    except UndefinedError as error:  # to the template what a KeyError is to everyone else
+        raise LookupError(str(error)) from None
+
+
+@cache
+def environment() -> Environment:
+    """Where all templates are, and what they can call."""
+    made = Environment(
         loader=PackageLoader("fedol.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -77,12 +87,9 @@ def render(template: str, view: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "bytes": size}
-    environment.globals |= {"inline": _inline, "version": __version__}
-    try:
-        return environment.get_template(template).render(view)
-    except UndefinedError as error:  # to the template what a KeyError is to everyone else
-        raise LookupError(str(error)) from None
+    made.filters |= {"percent": percent, "bytes": size, "clock": clock}
+    made.globals |= {"inline": asset, "version": __version__}
+    return made
 
 
 def _one_line(value: Any) -> Any:
@@ -90,6 +97,6 @@ def _one_line(value: Any) -> Any:
     return Markup(shown(value, "html")) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _inline(name: str) -> Markup:
+def asset(name: str) -> Markup:
     """A style sheet or script of ours, to be part of the page."""
     return Markup((files("fedol.report") / "templates" / name).read_text(encoding="utf-8"))

@@ -10,10 +10,11 @@ from typing import Any
 from fedol.config import PRESETS, RunConfig, configure
 from fedol.models import describe
 from fedol.runs.folder import frozen_settings, is_empty
+from fedol.settings import Columns
 
 RUNS = Path("runs")
 ALWAYS = ("dataset", "partition", "method", "seed")  # of every name
-UNSAID = (*ALWAYS, "data_dir")  # no difference is worth a place in the name
+UNSAID = (*ALWAYS, "data_dir", *(item.name for item in fields(Columns)))  # no difference is worth a place in the name
 LONGEST = 80  # characters: a file system takes 255, a person fewer
 
 
@@ -45,7 +46,7 @@ def default_folder(config: RunConfig) -> Path:
 
 def _differences(config: RunConfig, preset: str) -> dict[str, Any]:
     """The settings that are not the preset's."""
-    usual = configure(preset)
+    usual = configure(preset, overrides={"dataset": config.dataset, "text": config.text})
     pairs = ((item.name, getattr(config, item.name), getattr(usual, item.name)) for item in fields(config))
     return {name: value for name, value, other in pairs if name not in UNSAID and value != other}
 

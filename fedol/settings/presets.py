@@ -42,7 +42,10 @@ PRESETS["best"] = {
     "patch": "cutmix",
     "average": 0.999,
 }
-# Data that are no images train the quick job's federation with nets that take them; chosen by the data's kind.
-PRESETS["tables"] = {"client_models": ("mlp",), "server_model": "mlp-large", "parameter_model": "mlp"}
-PRESETS["texts"] = PRESETS["tables"]
-PRESETS["signals"] = {"client_models": ("cnn1d",), "server_model": "cnn1d-large", "parameter_model": "cnn1d"}
+# By kind of data: the models in place of every preset's, which take images.
+ROWS = {"client_models": ("mlp",), "server_model": "mlp-large", "parameter_model": "mlp"}
+SUITED: dict[str, dict[str, Any]] = {
+    "tables": ROWS,
+    "texts": ROWS,
+    "signals": {"client_models": ("cnn1d",), "server_model": "cnn1d-large", "parameter_model": "cnn1d"},
+}

@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from fedol.cli import app
 from fedol.config import ServerConfig, configure, configure_client, configure_server, recipe_of
+from fedol.data import Reading
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports.flower_client import Node
 from fedol.knowledge.task import Task
@@ -25,6 +26,7 @@ from fedol.settings import (
     MODELS,
     TRAINING,
     ClientSettings,
+    Columns,
     Dealing,
     Models,
     RunSettings,
@@ -41,6 +43,7 @@ COMMANDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "serve": (ServerSettings, ()),
     "distill": (ServerSettings, ()),
     "client fit": (ClientSettings, ()),
+    "task new": (Columns, ("test",)),
     "audit": (ClientSettings, ("width", "device", "folds", "own_classes")),  # the model's file says them
     "partition": (Dealing, ()),
     "bench one-round": (RunSettings, TWICE),
@@ -82,7 +85,7 @@ def test_a_command_has_every_setting_of_its_record(name: str) -> None:
         assert item.metadata["help"] in option.help and option.rich_help_panel == item.metadata["panel"]
         assert item.default is None or "(default: " in option.help
         assert f"--{item.name.replace('_', '-')}" in option.opts
-    assert "config" in options or name == "bench run", "settings can come from a file"
+    assert "config" in options or name in ("bench run", "task new"), "settings can come from a file"
 
 
 def test_training_and_voting_are_the_same_everywhere() -> None:
@@ -130,10 +133,11 @@ def ways(task: Path) -> dict[str, tuple[str, list[Any], Callable[..., Any]]]:
         "client fit": (
             "fedol.federation.client.client_fit",
             [task, "--data", "mine.npz"],
-            lambda task, data, model, out, *given, folds, own_classes, **rest: {
+            lambda task, data, model, out, *given, folds, own_classes, reading, **rest: {
                 **dict(zip(wanted, given, strict=True)),
                 "folds": folds,
                 "own_classes": own_classes,
+                "reading": reading,
             },
         ),
         "bench one-round": ("fedol.bench.spec.Spec.from_json", [], lambda values: values["settings"]),
@@ -150,7 +154,7 @@ def asked(name: str, task: TaskFolder, changes: dict[str, Any]) -> Any:
     if name == "client fit":
         client = configure_client(overrides=changes)
         kept = {name: getattr(client, name) for name in ("width", "seed", "device", "folds", "own_classes")}
-        return {"recipe": recipe_of(client), **kept}
+        return {"recipe": recipe_of(client), "reading": Reading.of(client), **kept}
     return changes
 
 

@@ -131,6 +131,12 @@ def test_a_fifth_of_each_class_is_held_out_or_a_file_is_the_test(tmp_path: Path)
     assert len(data.train) == 60 and data.test.y.tolist() == [1, 0]
 
 
+def test_rows_to_predict_need_no_labels(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "x,label,more\n1,,a\n2,b,b\n")
+    known = table(pd.DataFrame({"x": [1.0, 2]})).fit()
+    assert load_samples(path, reading=Reading().under(known))[0].array().tolist() == [[1.0], [2.0]]
+
+
 def test_files_without_names_have_positions(tmp_path: Path) -> None:
     found = load(str(write(tmp_path / "a.csv", "3,x\n4,y\n" * 5)), reading=Reading(label="2"))
     assert found.classes == ("x", "y") and [column.name for column in found.train.samples.columns] == ["1"]  # type: ignore[attr-defined]
@@ -208,9 +214,9 @@ def test_a_table_is_kept_and_read_back(tmp_path: Path) -> None:
 def test_a_strangers_table_is_checked(wrong: dict[str, Any]) -> None:
     rows = np.array([[1, 0], [2, 1]], np.float32)
     columns = [["a", "number", []], ["b", "category", ["x", "y"]]]
-    assert len(Table.unpacked({"columns": columns, "missing": []}, {"rows": rows})) == 2
+    assert len(Table.unpacked({"columns": columns, "missing": [], "label": None}, {"rows": rows})) == 2
     with pytest.raises(InputError):
-        about = {"columns": wrong.get("columns", columns), "missing": []}
+        about = {"columns": wrong.get("columns", columns), "missing": [], "label": None}
         Table.unpacked(about, {"rows": wrong.get("rows", rows)})
 
 

@@ -32,9 +32,8 @@ def corpus(count: int, seed: int) -> tuple[list[str], list[str]]:
     """Two words of the class among three of no class."""
     rng = np.random.default_rng(seed)
     labels = [list(WORDS)[c] for c in rng.integers(0, 2, count)]
-    found = [
-        " ".join([*rng.choice(WORDS[label], 2), *rng.choice(["a", "the", "of", "in", "on"], 3)]) for label in labels
-    ]
+    fillers = ["a", "the", "of", "in", "on"]
+    found = [" ".join([*rng.choice(WORDS[label], 2), *rng.choice(fillers, 3)]) for label in labels]
     return found, labels
 
 
@@ -86,10 +85,16 @@ def test_a_task_keeps_texts(tmp_path: Path) -> None:
         {**good, "letters": good["letters"].astype(np.int16)},
     ):
         with pytest.raises(InputError):
-            Texts.unpacked({"text": []}, wrong)
-    for name, value in (("grams", [2, 1]), ("grams", [HASHES, HASHES + 1]), ("idf", [-1.0, 1.0]), ("idf", [1.0])):
+            Texts.unpacked({"text": [], "label": None}, wrong)
+    for name, value in (
+        ("text", [7]),
+        ("grams", [2, 1]),
+        ("grams", [HASHES, HASHES + 1]),
+        ("idf", [-1.0, 1.0]),
+        ("idf", [1.0]),
+    ):
         with pytest.raises(InputError):
-            preprocessing_of({"kind": "texts", "grams": [1, 2], "idf": [1.0, 1.0], name: value}, (2,))
+            preprocessing_of({"kind": "texts", "grams": [1, 2], "idf": [1.0, 1.0], "text": [], name: value}, (2,))
 
 
 def test_texts_from_columns_and_lines(tmp_path: Path) -> None:
@@ -97,6 +102,8 @@ def test_texts_from_columns_and_lines(tmp_path: Path) -> None:
     table.write_text('1,Title,"Some, text"\n2,Other,words\n' * 5)
     data = load(str(table), reading=Reading(label="1", text=("2", "3")))
     assert data.classes == ("1", "2") and data.train.samples.array()[0] == "Title Some, text"
+    unlabelled, _ = load_samples(table, reading=Reading().under(data.train.samples.fit()))
+    assert unlabelled.array()[1] == "Other words" and isinstance(unlabelled, Texts)
     lines.write_text("one line\nanother\n")
     assert load_samples(lines)[0].array().tolist() == ["one line", "another"]
     lines.write_text("one line\n\n")

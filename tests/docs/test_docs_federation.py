@@ -1,13 +1,16 @@
-"""The commands of docs/federation.md and docs/secret-sum.md, as a reader would give them, in their order."""
+"""The commands of docs/federation.md, https.md and secret-sum.md, as a reader would give them, in their order."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import pytest
 from commands import exit_code
@@ -18,8 +21,11 @@ pytest.importorskip("onnxscript", reason="the page exports to ONNX, which needs 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def told(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
-    """Run every block of a page; the first words of its commands."""
+def told(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], **other: str) -> list[list[str]]:
+    """Run every block of a page, with ``other`` words in it; the first words of its commands.
+
+    What runs beside the others (``&``) has to end well, too, once all is done.
+    """
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     names: dict[str, object] = {}
     shell = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
@@ -27,22 +33,30 @@ def told(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[
     for name, call in (("fedol", "-m fedol"), ("python", "")):
         (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {call} "$@"\n')
         (tmp_path / "bin" / name).chmod(0o755)
-    ran = []
-    for language, block in re.findall(
-        r"```(sh|python)\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), re.DOTALL
-    ):
+    ran, beside = [], list[subprocess.Popen[str]]()
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    for was, now in other.items():
+        text = text.replace(was, now)
+    for language, block in re.findall(r"```(sh|python)\n(.*?)```", text, re.DOTALL):
         if language == "python":
             exec(compile(block, f"docs/{page}", "exec"), names)
             continue
         for line in block.strip().splitlines():
-            if line.startswith("fedol ") and not {"$", ">"} & set(
-                line
-            ):  # in this process: the same, without the start-up
+            if line.endswith(" &"):
+                words = ["bash", "-ec", f"exec {line.removesuffix(' &')}"]
+                beside.append(subprocess.Popen(words, env=shell, stdout=PIPE, stderr=STDOUT, text=True))
+            elif line.startswith("fedol ") and not {"$", ">"} & set(line):  # in this process, without the start-up
                 assert exit_code(*shlex.split(line)[1:]) == 0, (line, capsys.readouterr().err)
             else:
                 done = subprocess.run(["bash", "-ec", line], env=shell, capture_output=True, text=True)
                 assert done.returncode == 0, (line, done.stderr)
             ran.append(line.split()[0:2])
+    for process in beside:
+        try:
+            said, _ = process.communicate(timeout=120)
+            assert process.returncode == 0, said
+        finally:
+            process.kill()
     return ran
 
 
@@ -60,6 +74,19 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         "signed/task.json",
     ):
         assert (tmp_path / "demo" / file).exists()
+
+
+def test_over_https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn", reason="the page listens, which needs the extra https")
+    if shutil.which("openssl") is None:
+        pytest.skip("the page makes a certificate, which needs the program openssl")
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    ran = told("https.md", tmp_path, capsys, **{"8443": port})
+    assert ran.count(["fedol", "client"]) == 5 and ["fedol", "serve"] in ran
+    assert capsys.readouterr().out.count("it is in. Receipt, signed by the server:") == 2
+    assert (tmp_path / "demo/run/report.html").exists() and (tmp_path / "demo/bob.fedol.receipt.json").exists()
 
 
 def test_a_sum_in_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

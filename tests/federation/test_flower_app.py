@@ -135,7 +135,7 @@ def test_a_node_speaks_only_for_its_registered_client(
     summary = federate(grid, config(federation, tmp_path / "run", deadline="2s"))
     assert [client["client"] for client in summary["clients"]] == ["alice"]
     assert refusals(summary) == {
-        "bob (node 101)": "the node is registered as 'bob', but its file is in the name of 'dave'",
+        "bob (node 101)": "its sender is known as 'bob', but it is in the name of 'dave'",
         "carol (node 102)": r"\x1b[2Jno data",
     }
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 
-def opened(browser: Any, page: Path, theme: str = "light", width: int = 1120) -> Any:
+def opened(browser: Any, page: Path | str, theme: str = "light", width: int = 1120) -> Any:
     features = [{"name": "prefers-color-scheme", "value": theme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     for log in ("browser", "performance"):
         browser.get_log(log)  # empties it
-    browser.get(page.as_uri())
+    browser.get(page if isinstance(page, str) else page.as_uri())
     return browser
 
 

@@ -1,6 +1,7 @@
 """What a way for knowledge files to travel is: the same bytes, taken by the same roster, wherever they come from.
 
-The simplest is here: a folder that clients put their files into. Flower's nodes are in ``flower_inbox``.
+The simplest is here: a folder that clients put their files into. Flower's nodes are in ``flower_inbox``, and what fills
+the folder over HTTPS is in ``https``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ class Transport(ABC):
     @abstractmethod
     def scan(self, roster: Roster, task: Task, into: Path) -> Iterator[Roster]:
         """Take what is new, keep copies in the folder ``into``, and give the roster as it changes."""
+
+    @property
+    def ended(self) -> str:
+        """Why the training is to begin with whoever is in, where somebody has said so."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -88,15 +94,23 @@ class Inbox(Transport):
         self._arriving = kept | dict.fromkeys(new, UNSEEN)
         for name in new:
             del self._arriving[name]
+            sender = self.sender(name)
             try:
                 data = read_bounded(self.path / name, task.limit, follow=False)
-                roster = roster.take(data, name, task, into)
+                roster = roster.take(data, name, task, into, sender)
             except Incomplete as error:
-                self._arriving[name] = str(error)
+                if sender:  # it came whole: nothing more will arrive
+                    roster = roster.refuse(name, str(error))
+                else:
+                    self._arriving[name] = str(error)
             except InputError as error:
                 roster = roster.refuse(name, str(error))
             self._seen[name] = states[name]
             yield roster
+
+    def sender(self, name: str) -> str:
+        """Who is known to have sent a file; of a folder that anybody writes into, nobody."""
+        return ""
 
     def _names(self) -> list[str]:
         try:

@@ -30,6 +30,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedol.config import recipe_of
+from fedol.data import Reading
 from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError, cause, unknown
 from fedol.federation.client import client_fit
@@ -120,7 +121,7 @@ class Node(ClientSettings, Whose):
     def _fit(self, folder: TaskFolder, public: Samples, out: Path) -> str:
         client_fit(
             folder.task, expanduser(self.data), expanduser(self.model), out, recipe_of(self), self.width, self.seed,
-            self.device, folds=self.folds, public=public, own_classes=self.own_classes,
+            self.device, folds=self.folds, public=public, own_classes=self.own_classes, reading=Reading.of(self),
         )  # fmt: skip
         return str(out)
 

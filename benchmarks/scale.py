@@ -1,32 +1,40 @@
 """A thousand clients on one machine: validation, voting and targets, one client's file in memory at a time.
 
-    python benchmarks/scale.py --json benchmarks/results/scale.json
+    git worktree add /tmp/before COMMIT
+    python benchmarks/scale.py --before /tmp/before --json benchmarks/results/scale.json
 
 For each K it writes K knowledge files (50,000 images x 100 classes, small codec), then in a process of its own takes
 them from an inbox into a run as `fedol serve` does, hears them as FedOL does, and votes. Time is without making the
 files; memory is the peak resident size. What stays per client is its ballot, 6 bytes per image (the vote needs every
 model's rank and class): "flat" is meant beside the K x N x C x 4 bytes that holding all predictions would take. The
 share of memory bandwidth counts the bytes that must move at least once (file read, copied, read again, float32
-predictions written and read) against a copy of a large array on the same machine; of the disk likewise.
+predictions written and read) against a copy of a large array on the same machine; of the disk likewise. Then it screens
+clients that are made up, of whom each is freed before the next: what stays of one is its class, its order and its
+weights, 12 bytes per image.
+
+With another version's working tree each cell is run by both, one after the other, and both must give the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import script, seconds, table, write
+from _record import ROOT, script, seconds, table, write
 
+STAGES = "validate", "hear", "vote"
+SCREENED = (20, 100, 200), 20_000, 50  # clients, samples, classes
 DISTINCT = 8  # models whose predictions are drawn; the others are these with the samples rotated
 
 
@@ -65,42 +73,74 @@ def make_task(samples: int, classes: int) -> Any:
     return Task(tuple(f"class {c}" for c in range(classes)), samples, "0" * 64, "scale")
 
 
-def cell(folder: str, clients: int, samples: int, classes: int) -> dict[str, Any]:
-    """Validate, hear and vote in this process; seconds of each and the peak memory."""
-    import torch
-
+def cell(folder: str, clients: int, samples: int, classes: int, code: str) -> dict[str, Any]:
+    """Validate, hear and vote in this process by the code that it imports; seconds of each and the peak memory."""
     from fedol.federation.roster import Roster
     from fedol.federation.transports import Inbox
     from fedol.knowledge.upload import knowledge_files
     from fedol.methods import Distillation
     from fedol.methods.fedol import FedOL
 
-    torch.set_num_threads(1)
     path, task = Path(folder), make_task(samples, classes)
-    before, start = peak_bytes(), time.perf_counter()
-    roster = Inbox(path / "inbox").scan(Roster(0.0), task, path / "run" / "clients", path / "run" / "roster.json")
+    before, times = peak_bytes(), [clocks()]
+    for roster in Inbox(path / "inbox").scan(Roster(0.0), task, path / "run" / "clients"):  # noqa: B007
+        pass
     assert len(roster.clients) == clients, roster.refused
-    validated = time.perf_counter()
+    times.append(clocks())
     teacher = FedOL(
         knowledge_files([path / "run" / "clients" / f"{name}.fedol" for name in roster.clients], task), Distillation()
     )
-    heard = time.perf_counter()
+    times.append(clocks())
     targets = teacher.targets(1, None)
     assert targets.soft.shape == (samples, classes)
-    end = time.perf_counter()
+    times.append(clocks())
+    wall, cpu = ({**dict(zip(STAGES, np.diff(clock).tolist(), strict=True)), "all": clock[-1] - clock[0]}
+                 for clock in zip(*times, strict=True))  # fmt: skip
     return {
+        "code": code,
+        "targets": hashlib.sha256(targets.soft.numpy().tobytes()).hexdigest(),
+        "cpu": cpu,
         "clients": clients,
         "file_bytes_mean": float(np.mean([arrival.bytes for arrival in roster.clients.values()])),
-        "seconds": {"validate": validated - start, "hear": heard - validated, "vote": end - heard, "all": end - start},
+        "seconds": wall,
         "peak_bytes": peak_bytes(),
         "peak_bytes_above_start": peak_bytes() - before,
     }
 
 
+def screened(clients: int, samples: int, classes: int, code: str) -> dict[str, Any]:
+    """Screen clients that are made one after the other, in this process; its verdict and the peak memory."""
+    import torch
+
+    from fedol import Knowledge
+    from fedol.robust import screen
+
+    truth = 2 * torch.randn(samples, classes, generator=torch.Generator().manual_seed(0))
+
+    def known() -> Iterator[Knowledge]:
+        for client in range(clients):
+            own = torch.randn(samples, classes, generator=torch.Generator().manual_seed(1 + client))
+            yield Knowledge.from_logits(truth + 1.5 * own, client=f"client-{client:04d}")
+
+    next(known())
+    before, start = peak_bytes(), clocks()
+    verdict = json.dumps(screen(known()).as_json())
+    wall, cpu = (end - begin for begin, end in zip(start, clocks(), strict=True))
+    return {
+        "code": code, "clients": clients, "verdict": hashlib.sha256(verdict.encode()).hexdigest(), "seconds": wall,
+        "cpu": cpu, "peak_bytes": peak_bytes(), "peak_bytes_above_start": peak_bytes() - before,
+    }  # fmt: skip
+
+
+def clocks() -> tuple[float, float]:
+    """Now, and the CPU time that all threads of this process have had."""
+    return time.perf_counter(), time.process_time()
+
+
 def peak_bytes() -> int:
-    """The peak resident size of this process so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    """The peak resident size of this process so far; getrusage would give that of whoever started it, if larger."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1])
 
 
 def bandwidth(folder: Path) -> dict[str, float]:
@@ -123,6 +163,17 @@ def bandwidth(folder: Path) -> dict[str, float]:
     return {"memory": memory, "disk_write": disk}
 
 
+def apart(tree: Path, asked: dict[str, Any]) -> dict[str, Any]:
+    """A cell in a process of its own, with the code of a working tree."""
+    command, environment = (
+        [sys.executable, __file__, "--cell", json.dumps(asked)],
+        {**os.environ, "PYTHONPATH": str(tree)},
+    )
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def main() -> None:
     """Run every K, print the table, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -130,15 +181,18 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=50_000)
     parser.add_argument("--classes", type=int, default=100)
     parser.add_argument("--folder", type=Path, help="where the files go for the time being; a temporary folder")
+    parser.add_argument("--before", type=Path, help="another version's working tree, to compare with")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cell:
-        print(json.dumps(cell(**json.loads(options.cell))))
+        asked = json.loads(options.cell)
+        print(json.dumps((cell if "folder" in asked else screened)(**asked)))
         return
     from fedol.knowledge.codecs import SMALL
 
     settings = {"samples": options.samples, "classes": options.classes, "codec": SMALL}
+    trees = {"now": ROOT} if options.before is None else {"before": options.before.resolve(), "now": ROOT}
     results = []
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         speed = bandwidth(Path(scratch))
@@ -148,20 +202,28 @@ def main() -> None:
             make_files(folder / "inbox", clients, options.samples, options.classes, SMALL)
             print(f"{clients:,} files made in {seconds(time.perf_counter() - start)}", file=sys.stderr)
             task = {key: settings[key] for key in ("samples", "classes")} | {"folder": str(folder), "clients": clients}
-            command = [sys.executable, __file__, "--cell", json.dumps(task)]
-            found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+            for code, tree in trees.items():
+                found = apart(tree, {**task, "code": code})
+                shutil.rmtree(folder / "run")
+                files, dense = found["file_bytes_mean"] * clients, 4.0 * clients * options.samples * options.classes
+                found["bytes_of_all_predictions"] = dense
+                found["share_of_memory_bandwidth"] = (4 * files + 2 * dense) / found["seconds"]["all"] / speed["memory"]
+                found["share_of_disk_bandwidth"] = files / found["seconds"]["validate"] / speed["disk_write"]
+                results.append(found)
             shutil.rmtree(folder)
-            files, dense = found["file_bytes_mean"] * clients, 4.0 * clients * options.samples * options.classes
-            found["bytes_of_all_predictions"] = dense
-            found["share_of_memory_bandwidth"] = (4 * files + 2 * dense) / found["seconds"]["all"] / speed["memory"]
-            found["share_of_disk_bandwidth"] = files / found["seconds"]["validate"] / speed["disk_write"]
-            results.append(found)
+    judged = [
+        apart(tree, {"clients": clients, "samples": SCREENED[1], "classes": SCREENED[2], "code": code})
+        for clients in SCREENED[0]
+        for code, tree in trees.items()
+    ]
     rows = [
         [
             f"{r['clients']:,}",
+            r["code"],
             f"{r['file_bytes_mean']:,.0f}",
             *(seconds(r["seconds"][stage]) for stage in ("validate", "hear", "vote", "all")),
             seconds(r["seconds"]["all"] / r["clients"]),
+            *(seconds(r["cpu"][stage] / r["clients"]) for stage in STAGES[:2]),
             f"{r['peak_bytes'] / 2**20:,.0f} MiB",
             f"{r['bytes_of_all_predictions'] / 2**20:,.0f} MiB",
             f"{r['share_of_memory_bandwidth']:.1%}",
@@ -169,13 +231,30 @@ def main() -> None:
         ]
         for r in results
     ]
-    columns = ["clients", "bytes/file", "validate", "hear", "vote", "all", "per client", "peak", "all predictions"]
+    columns = ["clients", "code", "bytes/file", "validate", "hear", "vote", "all", "a client"]
+    columns += ["validating, CPU", "hearing, CPU", "peak", "all predictions"]
     table([*columns, "of memory", "of disk"], rows)
-    few, many = results[0], results[-1]
+    for clients in options.clients if options.before else ():
+        old, new = (r for r in results if r["clients"] == clients)
+        assert old["targets"] == new["targets"], "the two versions' targets differ"
+        faster = old["seconds"]["all"] / new["seconds"]["all"], old["cpu"]["all"] / new["cpu"]["all"]
+        print(f"{clients:,} clients: the same targets to the last bit, {faster[0]:.2f} times as fast, "
+              f"with 1/{faster[1]:.2f} of the CPU time.")  # fmt: skip
+    for clients in SCREENED[0]:
+        found = [r for r in judged if r["clients"] == clients]
+        assert len({r["verdict"] for r in found}) == 1, "the two versions' verdicts differ"
+        grown = ", ".join(f"{r['code']} {r['peak_bytes_above_start'] / 2**20:,.0f} MiB" for r in found)
+        print(f"Screening {clients:,} clients takes beyond the start: {grown}.")
+    few, many = results[len(trees) - 1], results[-1]
     growth = [many["seconds"]["all"] / few["seconds"]["all"], many["peak_bytes"] / few["peak_bytes"]]
     print(f"\nFrom {few['clients']} to {many['clients']} clients: time x{growth[0]:.1f}, memory x{growth[1]:.2f}.")
     if options.json:
-        write(options.json, seed=0, settings=settings | {"threads": 1, "bandwidth": speed}, results=results)
+        write(
+            options.json,
+            seed=0,
+            settings=settings | {"bandwidth": speed},
+            results={"hearing": results, "screening": judged},
+        )
 
 
 if __name__ == "__main__":

@@ -44,13 +44,13 @@ from fedol.methods import Distillation, find
 from fedol.methods.union import STRANGE, summed
 from fedol.runs.evaluation import summary_statistics
 from fedol.secret.encoding import Encoding
-from fedol.secret.helper import add, nothing
+from fedol.secret.helper import add
 from fedol.secret.keys import HelperKey, new_helper_key, read_public
 from fedol.secret.noise import calibrated
 from fedol.secret.sealed import seal
 
 SEEDS = (10, 11, 12)
-SIZES = {(5_000, 100): (10, 100, 1_000), (50_000, 100): (10, 100)}  # and how many files
+SIZES = {(5_000, 100): (10, 100, 1_000), (50_000, 100): (10, 100, 1_000)}  # and how many files
 FILES, MANY_LISTED = 8, 1_000
 WIDTHS = (12, 16, 20, 24, 32)
 ADMITTED, FEW = (10, 100, 1_000, 10_000), (10, 1_000)  # few where each takes seconds
@@ -111,9 +111,9 @@ def work(folder: Path, helper: str, count: int, samples: int, classes: int) -> d
     listed = json.loads((folder / "clients.json").read_text())
     terms = Terms({name: read_public(folder / f"{name}.pub") for name in HELPERS})
     task = Task(tuple(map(str, range(classes))), samples, "none", "speed", clients=listed, secret=terms)
-    key, total = HelperKey.read(folder / f"{helper}.key"), nothing(Encoding.of(task))
+    key, total = HelperKey.read(folder / f"{helper}.key"), Encoding.of(task).nothing()
     known = names(FILES)
-    add(nothing(Encoding.of(task)), known[0], folder / f"{known[0]}.fedol", task, key)  # imports, first touches
+    add(Encoding.of(task).nothing(), known[0], folder / f"{known[0]}.fedol", task, key)  # imports, first touches
     start, before = time.perf_counter(), time.process_time()
     for number in range(count):
         name = known[number % FILES]
@@ -158,7 +158,7 @@ def encoding(clients: int, bits: int, samples: int, classes: int, cap: float = C
 
 def in_secret(known: list[Knowledge], code: Encoding, seed: int) -> Any:
     """The server's targets from the sum of these clients."""
-    total = nothing(code)
+    total = code.nothing()
     for number, knowledge in enumerate(known):
         total.add(code.encode(knowledge, np.random.default_rng([seed, number])))
     return summed(code.decode(total, len(known))).targets(1, None)

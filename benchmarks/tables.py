@@ -14,6 +14,7 @@ import re
 
 import _best_tables
 import _codec_tables
+import _gain_tables
 import _keywords
 import _liars_tables
 import _paper_tables
@@ -34,6 +35,7 @@ TABLES = {
     **_best_tables.TABLES,
     **_pooling_tables.TABLES,
     **_union_tables.TABLES,
+    **_gain_tables.TABLES,
     **_liars_tables.TABLES,
     **_robustness_tables.TABLES,
     **_codec_tables.TABLES,

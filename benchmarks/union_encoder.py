@@ -8,12 +8,13 @@ once: in bfloat16 on a GPU, in float32 by ONNX Runtime on a CPU. What CACHE hold
 public images and the partitions are those of ``fedol run --dataset cifar100``: 45,000 private images, 5,000 public
 ones, ten clients.
 
-A client is ``fedol.OpenSet`` around linear heads, the server a linear head, taught by the targets of each method.
-Beside them: the mean client, the ridge regression that is exact from all clients' sums of products (AFL, for which
-every client sends a matrix of 1,280 x 1,280), and a linear head on all private data. "Server" is scored on the test
-set, "teacher" on the public one. ``--development`` scores on 5,000 private images instead of the test set; what had to
-be chosen, the heads' weight decays, was chosen there, on seed 100. A server with a hidden layer of 1,024 was worse
-there, 61.4 % instead of 63.1."""
+A client is ``fedol.OpenSet`` around linear heads, the server one more, taught by the targets of each method. Beside
+them: the mean client, the ridge regression that is exact from all clients' sums of products (AFL, for which every
+client sends a matrix of 1,280 x 1,280), and a linear head on all private data. "Server" is scored on the test set,
+"teacher" on the public one. ``--development`` scores on 5,000 private images instead of the test set; what had to be
+chosen, the heads' weight decays, was chosen there, on seed 100. A server with a hidden layer of 1,024 was worse there,
+61.4 % instead of 63.1.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Public names and where they live; torch is imported only when the first of them is used.
 _HOME = {
+    "AdaptedModel": "fedol.adapted",
     "Ballots": "fedol.core.voting",
     "Comparison": "fedol.report.comparison",
     "Dataset": "fedol.data",
@@ -33,7 +34,7 @@ _HOME = {
     "compare": "fedol.api",
     "distill": "fedol.distillation",
     "entropy": "fedol.core.voting",
-    "load": "fedol.model",
+    "load": "fedol.gain.opening",
     "pseudo_labels": "fedol.core.voting",
     "run": "fedol.api",
     "soft_targets": "fedol.core.mixture",
@@ -43,6 +44,7 @@ _HOME = {
 __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
+    from fedol.adapted import AdaptedModel as AdaptedModel
     from fedol.api import compare as compare
     from fedol.api import run as run
     from fedol.config import RunConfig as RunConfig
@@ -60,11 +62,11 @@ if TYPE_CHECKING:
     from fedol.estimators import NetClassifier as NetClassifier
     from fedol.estimators import OneShotClassifier as OneShotClassifier
     from fedol.federation.taskfolder import TaskFolder as TaskFolder
+    from fedol.gain.opening import load as load
     from fedol.knowledge import Knowledge as Knowledge
     from fedol.knowledge.openset import OpenSet as OpenSet
     from fedol.knowledge.task import Task as Task
     from fedol.model import ServerModel as ServerModel
-    from fedol.model import load as load
     from fedol.report.comparison import Comparison as Comparison
     from fedol.report.result import RunResult as RunResult
 

@@ -263,7 +263,7 @@ def serve(
         )
         if result.error:
             raise FedolError(result.error)
-        record = {"iteration": iteration, **targets.record, "loss": result.losses[-1]}
+        record = {"iteration": iteration, **targets.record, "prior": targets.prior.tolist(), "loss": result.losses[-1]}
         if targets.strange is not None:
             record["unsure_above"] = unsure_above(server.predict_log_proba(public).exp(), targets.strange)
         server = replace(server, history=[*server.history, record])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from fedol.adapted import FORMAT, AdaptedModel, Own, adapted
 from fedol.core.arrays import Array, exact, to_tensor
 from fedol.core.voting import shannon
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
@@ -27,6 +28,7 @@ from fedol.models.fitted import STATE, fitted_in
 from fedol.models.held import Held, sound
 from fedol.models.openset import OpenSet, sensible
 from fedol.models.pretrained import Pretrained
+from fedol.models.raw import FromRaw
 from fedol.models.registry import is_code, trusted
 from fedol.progress import watched
 from fedol.seeding import derive
@@ -194,6 +196,28 @@ class ServerModel(Card):
         known: npt.NDArray[np.bool_] = (shannon(exact(to_tensor(probs))) <= above).numpy()
         return known
 
+    def adapt(
+        self,
+        inputs: Samples | Array,
+        labels: npt.NDArray[np.int64],
+        own: ServerModel | Own | None = None,
+        counts: Sequence[int] | None = None,
+        seed: int = 0,
+    ) -> AdaptedModel:
+        """This model fitted to a site by labelled samples that the site's ``own`` model, if any, was not trained on.
+
+        Its class prior becomes the site's, by ``counts`` of all its samples in each class (those of ``labels`` by
+        default); a temperature and the own model's part are chosen by cross-validation, seeded
+        (``fedol.core.adaptation``). Nothing is sent to anybody.
+        """
+        return adapted(
+            self, inputs, labels, Own.of(own, self.classes) if isinstance(own, ServerModel) else own, counts, seed
+        )
+
+    def raw(self) -> nn.Module:
+        """From raw values to probabilities, as one module on the CPU."""
+        return FromRaw(self.module, self.architecture.prepare.graph(), bool(self.findings)).cpu().eval()
+
     def save(self, path: str | Path) -> None:
         """Write weights, architecture and history to one safetensors file."""
         header = {"architecture": self.architecture.header(), "history": self.history}
@@ -215,6 +239,10 @@ def load(run: str | Path, model: ModelSpec | None = None, trust_code: bool = Fal
         raise FedolError(f"There is no trained model at {path}; is the run finished?", path)
     with intact(path, "give a FedOL model file, or make it again"):
         weights, header = read_tensors(path)
+        if FORMAT in header:
+            raise FedolError(
+                f"{path} is a server adapted to a site; fedol.load, 'fedol predict' and 'fedol evaluate' take it."
+            )
         architecture = Architecture.from_header(header["architecture"])
         history = [dict(record) for record in header["history"]]
     spec = trusted(str(architecture.model), str(path), trust_code) if model is None else model
@@ -239,9 +267,9 @@ def _filled(architecture: Architecture, weights: dict[str, Tensor], path: Path) 
             raise FedolError(
                 f"The weights in {path} do not fit {model}: '{which}' should be {needs}, but is {holds}.", path
             )
-    module = module.to_empty(device="cpu") if ours else module
     with intact(path, "give a FedOL model file, or make it again"):  # an estimator reads its own
-        module.load_state_dict(weights)
+        # The file's tensors in place of those without memory: to_empty would import SymPy.
+        module.load_state_dict(weights, assign=ours)
     return module.eval()
 
 
@@ -271,7 +299,12 @@ def _yes(logits: Tensor) -> Tensor:
     return torch.softmax(logits, -1)[..., 1]
 
 
-def export_onnx(model: ServerModel, path: Path) -> None:
+def _as_is(values: Tensor) -> Tensor:
+    """What an adapted model does before and after: its parts do it themselves."""
+    return values
+
+
+def export_onnx(model: ServerModel | AdaptedModel, path: Path) -> None:
     """Write the file: its input is called ``images``, or as its kind is, its output ``probabilities``.
 
     Its metadata has the class names, and what else ``Preprocessing.metadata`` tells."""
@@ -279,18 +312,24 @@ def export_onnx(model: ServerModel, path: Path) -> None:
         pass
 
 
-def _steps(model: ServerModel, path: Path) -> Iterator[None]:
+def _steps(model: ServerModel | AdaptedModel, path: Path) -> Iterator[None]:
     """Trace, translate, check and write: yields after each, because each takes seconds."""
     try:
         import onnx
         import onnxscript  # noqa: F401  (torch's exporter needs it and would fail without saying so)
     except ImportError:
         raise FedolError("Exporting needs the packages onnx and onnxscript: pip install 'fedol[onnx]'.") from None
-    known, module = model.architecture, model.module.cpu().eval()
+    known = model.architecture
     example = known.prepare.blank(known.shape)
-    try:
+    prepare: Callable[[Tensor], Tensor]
+    end: Callable[[Tensor], Tensor]
+    if isinstance(model, AdaptedModel):
+        module, prepare, end = model.raw().eval(), _as_is, _as_is
+    else:
+        module, prepare = model.module.cpu().eval(), known.prepare.graph()
         end = _yes if known.findings else _softmax
-        graph = yield from translated(module, known.prepare.graph(), end, example, known.prepare.kind, "probabilities")
+    try:
+        graph = yield from translated(module, prepare, end, example, known.prepare.kind, "probabilities")
     except FedolError:
         raise
     except Exception as error:  # other people's models can fail anywhere inside the exporter

@@ -16,6 +16,7 @@ from fedol.cli import client, helper
 from fedol.cli.bench import bench
 from fedol.cli.doctor import doctor
 from fedol.cli.examine import attack, audit, inspect
+from fedol.cli.gain import adapt, evaluate
 from fedol.cli.interrupts import left, patient
 from fedol.cli.prepare import deploy, keys, tasks
 from fedol.cli.run import export, partition, predict, report, run
@@ -33,9 +34,10 @@ app = typer.Typer(
     suggest_commands=not hasattr(click.exceptions, "NoSuchCommand"),  # where click does not say "did you mean" itself
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, report, partition, inspect, serve, distill, predict, export, attack, audit, doctor):
+commands = (run, report, partition, inspect, serve, distill, predict, evaluate, adapt, export, attack, audit, doctor)
+for command in commands:
     app.command()(command)
-for group, commands in {
+for group, members in {
     "task": tasks,
     "client": client.app,
     "helper": helper.app,
@@ -44,7 +46,7 @@ for group, commands in {
     "bench": bench,
     "runs": runs,
 }.items():
-    app.add_typer(commands, name=group)
+    app.add_typer(members, name=group)
 
 
 def _flowing(commands: typer.Typer) -> None:

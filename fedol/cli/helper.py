@@ -79,5 +79,6 @@ def sum_clients(
 
 
 def ledger_of(key: Path) -> Path:
-    """Where a helper's ledger is."""
-    return key.with_name(f"{key.name}.ledger")
+    """Where a helper's ledger is: beside the key itself, not beside a link to it."""
+    place = key.resolve()
+    return place.with_name(f"{place.name}.ledger")

@@ -65,6 +65,13 @@ def new_task(
         Path | None,
         typer.Option(help="A folder for a token of each client that is listed, for fedol serve --listen."),
     ] = None,
+    publish_targets: Annotated[
+        bool,
+        typer.Option(
+            "--publish-targets",
+            help="Let the server hand back what it was taught: 'fedol adapt --retrain' needs it.",
+        ),
+    ] = False,
     helpers: Annotated[
         str | None,
         typer.Option(
@@ -132,6 +139,7 @@ def new_task(
     accepted = tuple(codec.strip() for codec in codecs.split(",") if codec.strip())
     # Not from a seed: a federation that is repeated must not take what was signed for the last one.
     task = replace(base, codecs=accepted, max_bytes=max_bytes, clients=clients, nonce=secrets.token_hex(8))
+    task = replace(task, publish_targets=publish_targets)
     asked = {"bits": bits, "cap": cap, "least": least}
     given = {name: value for name, value in asked.items() if value is not None}
     noise = {"epsilon": dp_epsilon, "delta": dp_delta, "norm": dp_norm}

@@ -182,6 +182,10 @@ def report(
     client: Annotated[
         str | None, typer.Option(metavar="NAME", help="With --share: for this client, with its own answers.")
     ] = None,
+    benefits: Annotated[
+        Path | None,
+        typer.Option(help="Make benefits.html of what sites sent back: a folder of 'fedol evaluate --json' files."),
+    ] = None,
     show: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
 ) -> None:
     """Make report.html of a run or a benchmark again, from what its folder holds, and print where it is.
@@ -192,12 +196,20 @@ def report(
               fedol report runs/federation --share --client alice
     """
     from fedol.errors import InputError
+    from fedol.report.benefit import write_benefits
     from fedol.report.pages import write_report, write_share
     from fedol.text import say
 
     if client is not None and not share:
         raise InputError("--client is for the page to pass on; give --share, too.")
-    path = write_share(run, client) if share else write_report(run)
+    if benefits and share:
+        raise InputError("--benefits is a page of its own; leave --share out.")
+    if benefits:
+        path = write_benefits(run, benefits)
+    elif share:
+        path = write_share(run, client)
+    else:
+        path = write_report(run)
     say(path)
     if show and not webbrowser.open(path.resolve().as_uri()):
         print("No browser could be opened here; open the file yourself.", file=sys.stderr)
@@ -229,7 +241,7 @@ def predict(
     from fedol.data import Reading
     from fedol.data.stored import load_samples
     from fedol.files import write_atomically
-    from fedol.model import load
+    from fedol.gain.opening import load
     from fedol.progress import watched
     from fedol.report.live import LiveProgress
     from fedol.text import shown
@@ -281,7 +293,8 @@ def export(
 
     Example: fedol export runs/federation --onnx model.onnx
     """
-    from fedol.model import export_onnx, load
+    from fedol.gain.opening import load
+    from fedol.model import export_onnx
     from fedol.report.live import LiveProgress
     from fedol.report.terminal import size
     from fedol.text import say

@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from fedol.core.arrays import Array, exact, probabilities, returned, to_tensor
+from fedol.core.arrays import Array, blocks, exact, probabilities, returned, to_tensor
 from fedol.core.voting import shannon
 from fedol.errors import InputError
 
@@ -47,12 +47,12 @@ class Mixture:
         p = exact(probs)
         weight = torch.exp(-(shannon(p) if nats is None else nats).clamp_min(self._floor))[:, None]
         if self._sum is None or self._weight is None:
-            self._sum, self._weight = weight * p, weight
+            self._sum, self._weight = torch.zeros_like(p), torch.zeros_like(weight)
         elif self._sum.shape != p.shape:
             raise InputError(f"A client predicts {list(p.shape)}, the others {list(self._sum.shape)}.")
-        else:
-            self._sum += weight * p
-            self._weight += weight
+        self._weight += weight
+        for rows in blocks(*p.shape):
+            self._sum[rows] += weight[rows] * p[rows]
 
     def mean(self) -> Tensor:
         """The mixture so far, float64 [N, C]."""

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedol.core.arrays import Array, exact, probabilities, returned
+from fedol.core.arrays import Array, blocks, exact, probabilities, returned
 from fedol.errors import InputError
 
 T = TypeVar("T", Tensor, "np.ndarray", Array)
@@ -158,19 +158,26 @@ def shannon(p: Tensor) -> Tensor:
     return h
 
 
-def with_entropy(log_probs: Tensor) -> tuple[Tensor, Tensor]:
+def with_entropy(log_probs: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The distributions of log-probabilities [N, C] in float64, and their entropies [N].
+
+    ``out`` is room for the distributions: those of a client before, say, who has been heard.
 
     With z less its maximum, e = exp(z) and s the sum of all e but the largest, H = log(1 + s) − Σ e·z / (1 + s). No
     term takes from another, so that the same numbers in another order are a tie even where their entropy is tiny.
     """
-    z = exact(log_probs)
-    highest, top = z.max(1, keepdim=True)
-    z = z - highest
-    e = torch.exp(z).scatter_(1, top, 0.0)
-    others = e.sum(1)
-    nats = torch.log1p(others) - torch.linalg.vecdot(e, z) / (1 + others)
-    return e.scatter_(1, top, 1.0).div_(1 + others[:, None]), nats
+    if out is None or out.shape != log_probs.shape:
+        out = exact(log_probs[:0]).new_empty(log_probs.shape)
+    nats = out.new_empty(len(out))
+    for rows in blocks(*log_probs.shape):
+        z = exact(log_probs[rows])
+        highest, top = z.max(1, keepdim=True)
+        z = z - highest
+        e = torch.exp(z, out=out[rows]).scatter_(1, top, 0.0)
+        others = e.sum(1)
+        nats[rows] = torch.log1p(others) - torch.linalg.vecdot(e, z) / (1 + others)
+        e.scatter_(1, top, 1.0).div_(1 + others[:, None])
+    return out, nats
 
 
 def entropy_rank(h: Tensor, exact_gate: bool = False) -> Tensor:

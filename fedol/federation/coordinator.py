@@ -6,6 +6,8 @@ Every step leaves its artefact in the run folder (see ``fedol.runs.folder``), he
     roster.json     who is in, who was refused and why
     clients/*.fedol copies of the accepted files
     sums/*.part     or of the helpers' sums, where clients were summed in secret
+    targets.safetensors
+                    what the server was taught, where the task allows to publish it
     screening.json  which of them the server listens to, and why not to the others (with the defence "trust")
     MODEL_CARD.md   what the model is, for whoever gets it
     report.html     how it came about, to look at: the coordinator's, with every client's answers
@@ -92,6 +94,7 @@ class Coordinator:
         self._start = start
         private_folder(out)  # its votes, verdicts and pages tell about single clients
         self.folder = RunFolder.open(out, config, every_epoch=True, force=force)
+        self.folder.publish = self.task if self.task.publish_targets else None
         write_json(out / "task.json", {"id": self.task.id, "folder": str(folder.path.resolve())})
         self._roster_file = out / "roster.json"
         self._opened: Opened | None = None

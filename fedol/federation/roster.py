@@ -74,7 +74,7 @@ class Roster:
         if any(arrival.file == file for arrival in self.clients.values()):
             return self.refuse(file, "it was replaced after it had been accepted; the first one counts")
         try:
-            header = Sealed.decode(data, task).head if task.secret else Knowledge.decode(data, task)[1]
+            header = Sealed.decode(data, task).head if task.secret else Knowledge.examine(data, task)
             if sender and header.client != sender:
                 raise InputError(f"its sender is known as '{sender}', but it is in the name of '{header.client}'")
             for name, arrival in self.clients.items():

@@ -101,10 +101,14 @@ class Scenario:
             seed=derive(self.config.seed, name),
         )
 
+    def class_counts(self) -> list[npt.NDArray[np.int64]]:
+        """How many samples of each class, or with each finding, each client holds."""
+        return [self.data.private.take(share).counts(len(self.dataset.classes)) for share in self.shares]
+
     def describe(self) -> dict[str, Any]:
         """Who holds how many samples of which class, or with which finding."""
         classes, findings = self.dataset.classes, self.dataset.findings
-        counts = [self.data.private.take(share).counts(len(classes)) for share in self.shares]
+        counts = self.class_counts()
         return {
             "dataset": self.dataset.name,
             "fingerprint": self.dataset.fingerprint,

@@ -20,6 +20,7 @@ from fedol.models import describe, size_of
 from fedol.models.fitted import check_teachable
 from fedol.progress import NOBODY, Observer
 from fedol.robust import left_out
+from fedol.runs.benefit import Recall, account_for_benefit, recall
 from fedol.runs.evaluation import (
     account_for_labels,
     account_for_tests,
@@ -104,9 +105,14 @@ class Simulation:
         models = [load_model(self.folder.client_model(k), spec) for k, spec in enumerate(specs)]
         for model in models:
             model.device = here.device
-        accuracies, ensemble = evaluate_clients(models, here.data.test)
+        recalls = list[Recall]()
+        accuracies, ensemble = evaluate_clients(
+            models, here.data.test, lambda said: recalls.append(recall(said, here.data.test.answers))
+        )
         if server is not None:
             self._account(server, models[int(np.argmax(accuracies))], left_out(screening))
+            if not here.dataset.findings:
+                account_for_benefit(self.folder, server, recalls, here.data.test, here.class_counts())
         sends = self.scheme.method.serves
         clients = [
             {

@@ -99,6 +99,7 @@ def read_task(values: Any, where: Path) -> Task:
             nonce=str(values.get("nonce", "")),
             image_size=None if (size := values.get("image_size")) is None else int(size),
             secret=Terms.from_json(values.get("secret")),
+            publish_targets=values.get("publish_targets") is True,
             findings=tuple(values.get("findings", ())),
         )
         if task.id != values["id"]:
@@ -118,5 +119,6 @@ def _plain(task: Task) -> dict[str, Any]:
         "nonce": task.nonce,
         **({"image_size": task.image_size} if task.image_size else {}),
         **({"secret": task.secret.as_json()} if task.secret else {}),
+        **({"publish_targets": True} if task.publish_targets else {}),
         **({"findings": list(task.findings)} if task.findings else {}),
     }

@@ -41,6 +41,12 @@ class Container:
     @classmethod
     def unpack(cls, data: bytes) -> Container:
         """The reverse, or an ``InputError`` that says what is wrong; the caller adds which file it is."""
+        header, start = cls.split(data)
+        return cls(header, data[start:])
+
+    @staticmethod
+    def split(data: bytes) -> tuple[dict[str, Any], int]:
+        """The header and where the body begins, for whoever need not copy it."""
         if len(data) < 8:
             raise Incomplete("it ends before its header")
         (length,) = struct.unpack_from("<Q", data)
@@ -57,7 +63,7 @@ class Container:
             raise Incomplete(f"it ends after {len(data) - 8 - length:,} of {size:,} bytes of its body")
         if len(data) > 8 + length + size:
             raise InputError("it goes on after its end")
-        return cls(_json(metadata["fedol"], "its 'fedol' entry is no JSON object"), data[8 + length :])
+        return _json(metadata["fedol"], "its 'fedol' entry is no JSON object"), 8 + length
 
 
 def read_bounded(path: Path, limit: int | None = None, follow: bool = True) -> bytes:

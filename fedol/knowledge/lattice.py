@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedol.core.arrays import blocks
 from fedol.core.voting import shannon
 from fedol.errors import InputError
 from fedol.knowledge import masses
@@ -75,11 +76,14 @@ class Lattice:
             if has_masses:
                 mass, rest = masses.unpack(rest, samples)
             return Zstd(OTHERS[form - 1]).decode(rest, samples, classes), mass
-        values = Point.unpack(rest, samples, classes + has_masses).values()
-        values = values.clip(-FARTHEST, FARTHEST)
-        if has_masses:
-            mass = masses.coarse(torch.from_numpy(values[:, classes] + log_sum(values[:, :classes])))
-        return torch.from_numpy(values[:, :classes].astype(np.float32)), mass
+        point = Point.unpack(rest, samples, classes + has_masses)
+        log_probs, log_mass = np.empty((samples, classes), np.float32), np.empty(samples)
+        for rows in blocks(samples, classes):
+            values = point.values(rows).clip(-FARTHEST, FARTHEST)
+            log_probs[rows] = values[:, :classes]
+            if has_masses:
+                log_mass[rows] = values[:, classes] + log_sum(values[:, :classes])
+        return torch.from_numpy(log_probs), masses.coarse(torch.from_numpy(log_mass)) if has_masses else None
 
     @property
     def _most(self) -> float:

@@ -40,9 +40,9 @@ class Point:
     b: Integers  # [r, W]
     q: Integers  # [N, r]
 
-    def values(self) -> Floats:
-        """z [N, W], exactly."""
-        return self.q.astype(np.float64) @ basis(self.b, self.exponent) + self.mean / GRAIN
+    def values(self, rows: slice = slice(None)) -> Floats:
+        """z [N, W] of these rows, exactly."""
+        return self.q[rows].astype(np.float64) @ basis(self.b, self.exponent) + self.mean / GRAIN
 
     def pack(self) -> bytes:
         """As a body."""

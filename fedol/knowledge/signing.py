@@ -93,3 +93,14 @@ def check_public_key(key: str) -> str:
     if y >= PRIME or y in SMALL_ORDER:
         raise InputError(f"'{key}' is a public key under which anybody can sign; ask its owner for another.")
     return key
+
+
+def check_sealing_key(key: str) -> None:
+    """An error for an X25519 key of small order: what is sealed to it, anybody can open."""
+    check_installed()
+    from cryptography.hazmat.primitives.asymmetric import x25519
+
+    try:
+        x25519.X25519PrivateKey.generate().exchange(x25519.X25519PublicKey.from_public_bytes(bytes.fromhex(key)))
+    except ValueError:
+        raise InputError(f"'{key}' is a public key to which nothing can be sealed; ask for another.") from None

@@ -20,6 +20,7 @@ from fedol.knowledge.terms import Terms
 from fedol.text import Card, check_name, is_text, printable
 
 OVERHEAD = 32_768  # what a file may be larger than its float32 predictions: header, signature, an unlucky compression
+SHORT = 16  # hexadecimal digits of a hash that names something to people
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,8 @@ class Task(Card):
     nonce: str = ""  # drawn anew for each federation between organisations; a simulation has none, so that it repeats
     image_size: int | None = None  # that the public image files are made; without it all have one size
     secret: Terms | None = None  # how answers are summed in secret; without it a client's file is open to the server
-    findings: tuple[
-        str, ...
-    ] = ()  # where a sample may have several: each is asked about, and the classes are no and yes
+    publish_targets: bool = False  # whether the server may hand back what it was taught about the public samples
+    findings: tuple[str, ...] = ()  # where a sample may have several: the classes are then no and yes
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
@@ -108,19 +108,25 @@ class Task(Card):
         named = {"name": self.name, "id": self.id[:12], "samples": self.samples, "classes": len(self.classes)}
         return {**named, "clients": len(self.clients) or "anyone", **secret}
 
-    @cached_property  # a helper asks for it with every client's file, and it covers every client's key
+    @property
     def id(self) -> str:
         """A short name for the agreement itself."""
+        return self.digest[:SHORT]
+
+    @cached_property  # a helper asks for it with every client's file, and it covers every client's key
+    def digest(self) -> str:
+        """The agreement's full hash: who writes two tasks can make their ids alike, but not these."""
         keys = sorted((client, key) for client, key in self.clients.items() if key is not None)
         fresh: list[object] = [self.nonce, keys] if self.nonce or keys else []
         fresh += [self.secret.as_json()] if self.secret else []
+        fresh += ["targets"] if self.publish_targets else []
         fresh += [self.findings] if self.findings else []
         return _hash([self.name, self.classes, self.samples, self.fingerprint, *fresh])
 
     @property
     def ref(self) -> TaskRef:
         """What its knowledge files say about it."""
-        return TaskRef(self.id, self.fingerprint, _hash(self.findings or self.classes))
+        return TaskRef(self.id, self.fingerprint, _hash(self.findings or self.classes)[:SHORT])
 
     @property
     def rows(self) -> int:
@@ -140,4 +146,4 @@ class Task(Card):
 
 
 def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

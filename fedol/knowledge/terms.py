@@ -66,4 +66,5 @@ def check_helper_key(key: str) -> str:
             "'fedol keys new FILE --helper' writes them."
         )
     signing.check_public_key(key[:64])
+    signing.check_sealing_key(key[64:])
     return key

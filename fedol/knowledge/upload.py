@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -13,19 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedol.core.arrays import Array, check_values, exact, probabilities, to_tensor
+from fedol.core.arrays import Array, blocks, check_values, exact, probabilities, to_tensor
 from fedol.core.union import bounded, familiarity
 from fedol.errors import InputError, cause
 from fedol.files import write_atomically
 from fedol.knowledge import codecs, masses, signing
+from fedol.knowledge.ahead import ahead
 from fedol.knowledge.classes import TINY, on_all_classes, places
 from fedol.knowledge.container import Container, check_size, read_bounded
 from fedol.knowledge.header import MOST_LISTED, Guarantee, Header, Ratios, admit
 from fedol.knowledge.task import NO_TASK, Task, TaskRef
 from fedol.progress import watched
 from fedol.text import MOST, Card, check_name, printable
-
-BLOCK = 1 << 20  # values that are in float64 at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -253,21 +252,17 @@ class Knowledge(Card):
         The error is half a sentence, because the caller alone knows which file it is about; what it quotes of the file
         is printable and bounded.
         """
-        if task is not None:
-            check_size(data, task.limit)
-        container = Container.unpack(data)
-        try:
-            header = Header.from_json(container.header)
-            codec = admit(header, container.body, task, most)
-        except InputError as error:  # a whole sentence where a name or a codec is none
-            raise InputError(printable(cause(error), MOST)) from None
-        has_masses = header.ratios is not None
-        logits, log_mass = codecs.unpack(codec, container.body, header.samples, header.columns, has_masses)
+        header, logits, log_mass = _unpacked(data, task, most)
         log_probs = _normalised(logits)
         if header.held:
             log_probs = on_all_classes(log_probs, header.held, header.classes)
         about = header.task, header.client, header.privacy
         return cls(log_probs, *about, log_mass, header.ratios, header.held, header.findings), header
+
+    @staticmethod
+    def examine(data: bytes, task: Task) -> Header:
+        """What a file says of itself, once all that ``decode`` refuses has been looked for."""
+        return _unpacked(data, task, None)[0]
 
     @classmethod
     def read(cls, path: Path) -> tuple[Knowledge, Header]:
@@ -284,6 +279,20 @@ class Knowledge(Card):
             return cls.decode(read_bounded(Path(path), task.limit if task else None), task)[0]
         except InputError as error:
             raise InputError(f"{path} is refused: {error}.", Path(path)) from None
+
+
+def _unpacked(data: bytes, task: Task | None, most: int | None) -> tuple[Header, Tensor, Tensor | None]:
+    """A file's header, logits and masses; all that is wrong with it is found here."""
+    if task is not None:
+        check_size(data, task.limit)
+    container = Container.unpack(data)
+    try:
+        header = Header.from_json(container.header)
+        codec = admit(header, container.body, task, most)
+    except InputError as error:  # a whole sentence where a name or a codec is none
+        raise InputError(printable(cause(error), MOST)) from None
+    has_masses = header.ratios is not None
+    return header, *codecs.unpack(codec, container.body, header.samples, header.columns, has_masses)
 
 
 def _of_findings(values: Array, task: Task, client: str) -> bool:
@@ -310,15 +319,16 @@ def _placed(columns: Array, task: Task | None, classes: Any) -> list[int] | None
 
 def _normalised(logits: Tensor) -> Tensor:
     """Log-probabilities, rounded last: in float32 the sum, and so every value, would depend on the classes' order."""
-    rows = max(1, BLOCK // logits.shape[1])
-    parts = [logits[start : start + rows] for start in range(0, len(logits), rows)]
-    return torch.cat([torch.log_softmax(part.double(), 1).float() for part in parts])
+    log_probs = torch.empty_like(logits, dtype=torch.float32, memory_format=torch.contiguous_format)
+    for rows in blocks(*logits.shape):
+        log_probs[rows] = torch.log_softmax(logits[rows].double(), 1)
+    return log_probs
 
 
 class Uploads:
     """Files as a method hears them, whenever it goes through them: each may be freed before the next is read."""
 
-    def __init__(self, paths: Sequence[Path], read: Callable[[Path, int], Iterator[Knowledge]]) -> None:
+    def __init__(self, paths: Sequence[Path], read: Callable[[Path, int], Iterable[Knowledge]]) -> None:
         self._paths, self._read = paths, read
 
     def __iter__(self) -> Iterator[Knowledge]:
@@ -327,10 +337,10 @@ class Uploads:
     def numbered(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, Knowledge]]:
         """Each with the position of its file; those that are left out are not read."""
         wanted = [(k, path) for k, path in enumerate(self._paths) if k not in left_out]
-        for k, path in watched(wanted, "reading files"):
-            yield from ((k, client) for client in self._read(path, k))
+        read = ahead(lambda part: (part[0], self._read(part[1], part[0])), watched(wanted, "reading files"))
+        yield from ((k, client) for k, clients in read for client in clients)
 
 
 def knowledge_files(paths: Sequence[Path], task: Task) -> Uploads:
     """Uploads that are knowledge files, each checked against the task as it is read."""
-    return Uploads(paths, lambda path, k: iter([Knowledge.load(path, task)]))
+    return Uploads(paths, lambda path, k: [Knowledge.load(path, task)])

@@ -34,8 +34,9 @@ class FedOL:
         defence = settings.defence
         self._ballots = Ballots(defence.exact, defence.cap, defence.runoff)
         mixture = Mixture(defence.floor)
+        probs: Tensor | None = None
         for client in knowledge:
-            probs, nats = with_entropy(client.log_probs)  # most of the work for a client: once, for both
+            probs, nats = with_entropy(client.log_probs, probs)  # most of the work for a client: once, for both
             self._ballots.add(probs, nats)
             mixture.add(probs, nats)
         self._mixture = mixture.mean()

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedol.core.pooling import TINY
 from fedol.core.voting import PseudoLabels
 from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError
@@ -194,6 +195,21 @@ class Targets:
     votes: PseudoLabels[Tensor] | None = None
     strange: int | None = None  # how many samples are like no client's, where the method can tell
     restart: bool = False  # train from freshly drawn weights instead of continuing the server's
+    posterior: Tensor | None = None  # what ``soft`` was softened from, [N, C]; none: it was not
+    weight: Tensor | None = None  # how often each sample is to count in the prior, [N]; none: all alike
+
+    @property
+    def sharp(self) -> Tensor:
+        """The targets as distributions, before anything softened them."""
+        found = (self.soft if self.posterior is None else self.posterior).double()
+        return found / found.sum(1, keepdim=True).clamp_min(TINY)
+
+    @property
+    def prior(self) -> Tensor:
+        """The classes' shares [C] among what taught the targets: what a site's own shares replace."""
+        weight = torch.ones(len(self.soft)) if self.weight is None else self.weight
+        total = (weight.double()[:, None] * self.sharp).sum(0)
+        return total / total.sum().clamp_min(TINY)
 
 
 class Teacher(Protocol):
@@ -237,9 +253,15 @@ class Once:
         return self.answer
 
 
-def once(soft: Tensor, strange: int | None = None, **record: float) -> Teacher:
+def once(
+    soft: Tensor,
+    strange: int | None = None,
+    posterior: Tensor | None = None,
+    weight: Tensor | None = None,
+    **record: float,
+) -> Teacher:
     """The teacher that trains the server one time on ``soft`` [N, C]; ``record`` goes into the history."""
-    return Once(Targets(soft.float(), record, strange=strange))
+    return Once(Targets(soft.float(), record, strange=strange, posterior=posterior, weight=weight))
 
 
 def one_hot(labels: Tensor, classes: int) -> Tensor:

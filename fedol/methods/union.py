@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fedol.core.pooling import TINY, Pool, balanced, tempered
-from fedol.core.union import Sums, Union, doubted, excess, familiarity, guessed_mass, tamed
+from fedol.core.union import TAIL, Sums, Union, doubted, excess, familiarity, guessed_mass, tamed
 from fedol.core.voting import shannon
 from fedol.data.samples import Samples
 from fedol.knowledge import Knowledge
@@ -134,7 +134,8 @@ def union(knowledge: Iterable[Knowledge], settings: Distillation) -> Teacher:
         return once(torch.softmax(balanced(soft, pool.prior()), 1), familiarity=middle, ratios=heard)
     # A client that sends no mass does not say what it does not know.
     strange = int((familiar < STRANGE).sum()) if clients == len(shares) else None
-    return once(softened(sums.posterior(), pool.nats), strange, familiarity=middle, ratios=heard)
+    posterior, often = sums.posterior(), familiar.clamp(max=TAIL)
+    return once(softened(posterior, pool.nats), strange, posterior, often, familiarity=middle, ratios=heard)
 
 
 def summed(sums: Sums) -> Teacher:
@@ -149,13 +150,14 @@ def summed(sums: Sums) -> Teacher:
     least.add(sums.ratios.clamp_min(sums.step / sums.ratios.shape[1]).log())
     share = sums.share or total.log_mass().exp().mean().item()
     familiar = familiarity(total.log_mass(), share)
-    middle, soft = familiar.median().item(), least.posterior()
+    middle, posterior, often = familiar.median().item(), least.posterior(), familiar.clamp(max=TAIL)
+    soft = posterior
     if len(sums.mixture):
         soft = softened(soft, shannon(sums.mixture / sums.mixture.sum(1, keepdim=True).clamp_min(TINY)).mean().item())
     if middle < STRANGE:
         even = torch.full_like(soft[0], 1 / soft.shape[1])
         return once(torch.softmax(balanced(soft.clamp_min(TINY).log(), even), 1), familiarity=middle, ratios=1.0)
-    return once(soft, int((familiar < STRANGE).sum()), familiarity=middle, ratios=1.0)
+    return once(soft, int((familiar < STRANGE).sum()), posterior, often, familiarity=middle, ratios=1.0)
 
 
 def largest(knowledge: Iterable[Knowledge], times: float) -> float:

@@ -135,6 +135,7 @@ def run_view(folder: Path) -> dict[str, Any]:
         "heat": _heat(data) if data else None,
         "data": data,
         "clients": _clients(summary, evidence),
+        "benefit": _optional(folder / "benefit.json"),
         "sizes": None if task else _sizes(summary),
         "iterations": _iterations(summary["history"]),
         "history": summary["history"],
@@ -206,7 +207,7 @@ def _losses(metrics: list[dict[str, Any]]) -> dict[str, Any] | None:
 TRUE = 0.02  # a mean gap below this is none
 
 
-def in_words(calibration: dict[str, Any]) -> str:
+def in_words(calibration: dict[str, Any], model: str = "the server") -> str:
     """Whether a model is as right as it is sure: on average, and level by level."""
     bins = [entry for entry in calibration["bins"] if entry["count"]]
     samples = sum(entry["count"] for entry in bins)
@@ -214,7 +215,7 @@ def in_words(calibration: dict[str, Any]) -> str:
     gap = f"{100 * abs(sure - right):.1f} points"
     verdict = "as it should be" if abs(sure - right) < TRUE else f"{gap} {'too sure' if sure > right else 'too modest'}"
     return (
-        f"Over all test samples the server is {percent(sure)} sure and {percent(right)} right: {verdict}. Expected "
+        f"Over all test samples {model} is {percent(sure)} sure and {percent(right)} right: {verdict}. Expected "
         f"calibration error: level by level, the two are {100 * calibration['ece']:.1f} points apart in the mean."
     )
 

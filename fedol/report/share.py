@@ -208,7 +208,7 @@ def _clients(summary: dict[str, Any]) -> str:
 def _history(summary: dict[str, Any]) -> str:
     """What each iteration did, as far as it is about all clients together."""
     records = [{**record, **record.get("diagnostics", {})} for record in summary["history"]]
-    columns = [key for key in records[-1] if key not in ("iteration", "diagnostics")]
+    columns = [key for key in records[-1] if key not in ("iteration", "prior", "diagnostics")]
     columns = columns if crowd(summary) else [key for key in columns if key in ("loss", "test_accuracy")]
     rows = [["iteration", *columns], *([record["iteration"], *_numbers(record, columns)] for record in records)]
     lines = [f"| {' | '.join(map(_safe, row))} |" for row in rows]

@@ -47,6 +47,7 @@ from fedol.core.arrays import exact
 from fedol.core.voting import shannon
 from fedol.errors import InputError
 
+TOGETHER = 32  # clients whose rows are stored, or compared with others, at once
 LEAST = 10  # images that a pair must be able to agree on beyond chance: below that, one image more or less decides
 SUREST = 0.1  # share of the images that a client is surest of
 
@@ -85,32 +86,59 @@ class Opinions:
     @classmethod
     def of(cls, answers: Iterable[Tensor | Weighed]) -> Opinions:
         """From the clients' probabilities [N, C], perhaps with their masses, one after the other."""
-        votes, orders, claims, constant, masses, shape = [], [], [], [], list[Masses | None](), None
+        votes, orders, claims, tops, levels = Rows(), Rows(), Rows(), Rows(), Rows()
+        constant, masses, shape = [], list[Masses | None](), None
         for answer in answers:
             probs = answer.probs if isinstance(answer, Weighed) else answer
             shape = shape or probs.shape
             if probs.shape != shape:
                 raise InputError(f"A client predicts {list(probs.shape)}, the others {list(shape)}.")
-            votes.append(probs.argmax(1).int())
+            votes.add(probs.argmax(1).int())
             alike, doubt = (probs == probs[:1]).all(), shannon(exact(probs))
             if isinstance(answer, Weighed):
                 alike = alike & (answer.log_mass == answer.log_mass[0]).all()
                 doubt = doubt + (math.log(answer.share) - exact(answer.log_mass)).clamp(min=0)
-                masses.append(Masses(answer.log_mass.float(), answer.share, probs.amax(1).float()))
+                kept = levels.add(answer.log_mass.float()), answer.share, tops.add(probs.amax(1).float())
+                masses.append(Masses(*kept))
             else:
                 masses.append(None)
             constant.append(bool(alike))
-            orders.append(doubt.argsort(stable=True).int())
-            claims.append(torch.exp(-doubt).float())
+            orders.add(doubt.argsort(stable=True).int())
+            claims.add(torch.exp(-doubt).float())
         if shape is None:
             raise InputError("There is no client to learn from; at least one client's predictions are needed.")
-        stacked = torch.stack(votes), torch.stack(orders), torch.stack(claims)
+        stacked = votes.stacked(), orders.stacked(), claims.stacked()
         return cls(*stacked, tuple(constant), shape[1], tuple(masses))
 
     @property
     def sure(self) -> int:
         """How many images the surest are."""
         return max(1, round(SUREST * self.vote.shape[1]))
+
+
+class Rows:
+    """One row [N] of every client, stored many in a piece.
+
+    One by one they would lie where a client's predictions have just been freed; the next client's no longer fit there,
+    and memory would grow by [N, C] for each (``benchmarks/results/scale.json``).
+    """
+
+    def __init__(self) -> None:
+        self._pieces, self._count = list[Tensor](), 0
+
+    def add(self, row: Tensor) -> Tensor:
+        """Store a client's row; the stored one is given back."""
+        place = self._count % TOGETHER
+        if not place:
+            self._pieces.append(row.new_empty(TOGETHER, len(row)))
+        self._count += 1
+        return self._pieces[-1][place].copy_(row)
+
+    def stacked(self) -> Tensor:
+        """All of them, [K, N]; nothing is left here."""
+        rows = torch.cat(self._pieces)[: self._count]
+        self._pieces.clear()
+        return rows
 
 
 def agreement(opinions: Opinions, surest: bool) -> Matrix:
@@ -145,9 +173,24 @@ def _counts(vote: Tensor, classes: int) -> Tensor:
 
 def confidence_agreement(opinions: Opinions) -> Matrix:
     """The rank correlation (Spearman) of two clients' entropies, [K, K]: are they unsure of the same images?"""
-    places = torch.arange(opinions.vote.shape[1], dtype=torch.float64).expand(opinions.vote.shape)
-    ranks = torch.empty_like(places.contiguous()).scatter_(1, opinions.order.long(), places)
-    result: Matrix = np.atleast_2d(np.corrcoef(ranks.numpy()))
+    clients, samples = opinions.order.shape
+    places = torch.arange(samples, dtype=torch.float64) - (samples - 1) / 2  # ranks less their mean
+
+    def ranks(start: int) -> Tensor:
+        order = opinions.order[start : start + TOGETHER].long()
+        return torch.empty(order.shape, dtype=torch.float64).scatter_(1, order, places.expand(order.shape))
+
+    # Few at a time, and yet the same: their products are multiples of 1/4 whose sums float64 holds exactly.
+    common = torch.empty(clients, clients, dtype=torch.float64)
+    for start in range(0, clients, TOGETHER):
+        some = ranks(start)
+        for other in range(start, clients, TOGETHER):
+            part = some @ ranks(other).T
+            common[start : start + TOGETHER, other : other + TOGETHER] = part
+            common[other : other + TOGETHER, start : start + TOGETHER] = part.T
+    common *= 1 / np.float64(samples - 1)
+    spread = common.diagonal().sqrt()
+    result: Matrix = (common / spread[:, None] / spread).clamp(-1, 1).numpy()
     np.fill_diagonal(result, np.nan)
     return result
 

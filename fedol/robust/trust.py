@@ -228,7 +228,7 @@ def _copies(opinions: Opinions, confidence: Matrix) -> list[int | None]:
     """For every client the first earlier one that sent the same, if any."""
 
     def first(k: int) -> int | None:
-        alike = (opinions.vote[:k] == opinions.vote[k]).double().mean(1).numpy() > COPY
+        alike = (opinions.vote[:k] == opinions.vote[k]).sum(1).double().numpy() / opinions.vote.shape[1] > COPY
         found = np.flatnonzero(alike & (confidence[k, :k] > COPY))
         return int(found[0]) if len(found) else None
 

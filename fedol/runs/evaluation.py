@@ -10,7 +10,7 @@ public.png        those of it, where they can be drawn
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,11 +34,17 @@ def accuracy(log_probs: Tensor, labels: np.ndarray) -> float:
     return float((log_probs.argmax(1).numpy() == labels).mean())
 
 
-def evaluate_clients(clients: Sequence[ServerModel], test: Labelled) -> tuple[list[float], float]:
-    """Each client's test accuracy, and that of their ensemble (the λ mixture of Eq. 12 that the server learns from)."""
+def evaluate_clients(
+    clients: Sequence[ServerModel], test: Labelled, note: Callable[[Tensor], object] = lambda said: None
+) -> tuple[list[float], float]:
+    """Each client's test accuracy, and that of their ensemble (the λ mixture of Eq. 12 that the server learns from).
+
+    ``note`` is handed what each says of the test samples, in their order.
+    """
     mixture, single = Mixture(), []
     for client in watched(clients, "evaluating"):
         log_probs = client.predict_log_proba(test.samples)
+        note(log_probs)
         single.append(accuracy(log_probs, test.answers))
         mixture.add(log_probs.exp())
     return single, accuracy(mixture.mean(), test.answers)

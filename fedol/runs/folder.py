@@ -13,6 +13,8 @@
     metrics.jsonl               one line per finished stage
     evaluation.json, evidence.json, public.png
                                 what the report shows beside the summary (``fedol.runs.evaluation``)
+    targets.safetensors         what the server was taught, where the task publishes it (``fedol.runs.published``)
+    benefit.json                what each client of a simulation has from the server (``fedol.runs.benefit``)
     summary.json                the result
     report.html                 the result to look at; made of the files above by ``fedol report``
     report-share.html           the same without what single clients sent, where there are strangers to pass it on to
@@ -34,10 +36,13 @@ from fedol.code import PYTHON
 from fedol.config import Frozen
 from fedol.errors import FedolError, brief
 from fedol.files import TEMPORARY, intact, read_json, read_tensors, sweep, write_atomically, write_json, write_tensors
+from fedol.knowledge.task import Task
 from fedol.methods import Targets
 from fedol.model import ServerModel, load
 from fedol.models import ModelSpec
 from fedol.runs.locks import Held, Taken, hold
+from fedol.runs.published import FILE as PUBLISHED
+from fedol.runs.published import Published
 from fedol.training import Fit, Snapshot
 from fedol.training.snapshot import EpochFile
 
@@ -51,6 +56,7 @@ EMPTIED = "emptied"  # in a config.json: the run was to be made anew, and part o
 # What every run writes beside config.json and run.lock.
 WRITTEN = ["data.json", "epoch.safetensors", "model.safetensors", METRICS, "server/[0-9]*.safetensors"]
 WRITTEN += ["evaluation.json", "evidence.json", "public.png", "summary.json", "report.html", "report-share.html"]
+WRITTEN += [PUBLISHED, "benefit.json"]
 _HELD: WeakValueDictionary[Path, Held] = WeakValueDictionary()  # by this process; one may open a run twice
 
 
@@ -61,6 +67,7 @@ class RunFolder:
         self.path = path
         self._server_model = server_model
         self._every_epoch = every_epoch
+        self.publish: Task | None = None  # whose targets go into a file of their own
         self._lock: Held | None = None  # released with the last object that holds it
 
     @classmethod
@@ -186,6 +193,8 @@ class RunFolder:
         confidence, classes = targets.soft.max(1)
         taught = {"classes": classes.int(), "confidence": confidence.float()}
         write_tensors(self.targets(record["iteration"]), taught, {})
+        if self.publish:
+            Published.of(targets, self.publish).write(self.path)
         self.log({"stage": "iteration", **record, "seconds": fit.seconds, "losses": fit.losses})
         server.save(self.checkpoint(record["iteration"]))
         self._epoch(record["iteration"]).forget()

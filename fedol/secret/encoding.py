@@ -38,6 +38,7 @@ from fedol.knowledge.terms import Terms
 MIXED = 500  # public samples of the λ mixture: its mean entropy is off by some 0.02 nats at most
 SEED = 32  # bytes: an AES-256 key of its own for each part, so that the counter may start at zero
 COUNTS = 2  # numbers modulo 2^64: clients, private samples
+BLOCK = 1 << 18  # values of a key stream at a time
 SPREAD = 8.0  # standard deviations of noise that the ring has room for
 
 Values = npt.NDArray[np.uint32]
@@ -166,27 +167,37 @@ class Encoding:
 
     def unpack(self, data: bytes) -> Part:
         """From bytes of the right number."""
+        part = self.nothing()
+        self.add(part, data)
+        part.values &= np.uint32((1 << self.terms.bits) - 1)
+        return part
+
+    def nothing(self) -> Part:
+        """The sum of nobody."""
+        return Part(np.zeros(COUNTS, np.uint64), np.zeros(self.size, np.uint32))
+
+    def add(self, total: Part, data: bytes) -> None:
+        """Add a packed part, in place and without a copy of it as large as the total."""
         width, cut = self.terms.bits // 8, 8 * COUNTS
-        counts = np.frombuffer(data[:cut], "<u8").astype(np.uint64)
-        # Four bytes at every place, the excess cut off, is three times as fast as widening byte by byte. The last one
-        # alone has none behind it.
-        values = np.empty(self.size, np.uint32)
-        every = np.ndarray((self.size - 1,), "<u4", data, cut, (width,))
-        np.bitwise_and(every, np.uint32((1 << self.terms.bits) - 1), out=values[:-1])
-        values[-1] = int.from_bytes(data[-width:], "little")
-        return Part(counts, values)
+        total.counts += np.frombuffer(data, "<u8", COUNTS)
+        # Four bytes at every place are faster than widening byte by byte. What is too much in them is beyond 2^b, and
+        # goes when the total is packed. The last value alone has none behind it.
+        total.values[:-1] += np.ndarray((self.size - 1,), "<u4", data, cut, (width,))
+        total.values[-1:] += np.uint32(int.from_bytes(data[-width:], "little"))
 
+    def expand(self, total: Part, seed: bytes) -> None:
+        """Add the element of the ring that a seed stands for, a block at a time."""
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-def expand(seed: bytes, encoding: Encoding) -> Part:
-    """The element of the ring that a seed stands for."""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
-    stream = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
-    drawn = stream.update(bytes(8 * COUNTS + 4 * encoding.size))
-    counts = np.frombuffer(drawn, "<u8", COUNTS).astype(np.uint64)
-    return Part(counts, np.frombuffer(drawn, "<u4", offset=8 * COUNTS).astype(np.uint32, copy=False))
+        stream = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
+        total.counts += np.frombuffer(stream.update(bytes(8 * COUNTS)), "<u8")
+        for start in range(0, self.size, BLOCK):
+            block = total.values[start : start + BLOCK]
+            block += np.frombuffer(stream.update(bytes(4 * len(block))), "<u4")
 
 
 def masked(part: Part, seed: bytes, encoding: Encoding) -> bytes:
     """The other share: what is left of the part."""
-    return encoding.pack(part.minus(expand(seed, encoding)))
+    drawn = encoding.nothing()
+    encoding.expand(drawn, seed)
+    return encoding.pack(part.minus(drawn))

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from filelock import FileLock
 
 from fedol.errors import InputError
@@ -26,9 +25,9 @@ from fedol.knowledge import Task
 from fedol.knowledge.container import Container, read_bounded
 from fedol.knowledge.terms import Terms
 from fedol.progress import watched
-from fedol.secret.encoding import COUNTS, Encoding, Part
+from fedol.secret.encoding import Encoding, Part
 from fedol.secret.keys import HelperKey
-from fedol.secret.sealed import Sealed, place_of
+from fedol.secret.sealed import Sealed, place_of, schema_of
 from fedol.text import printable
 
 SUM = "sum 1"
@@ -69,19 +68,16 @@ def sum_up(task: Task, inbox: Path, names: Sequence[str], key: HelperKey, ledger
     """Write the helper's sum over these clients, signed with the exact list of their files."""
     terms = _terms(task)
     _check_names(names, task, terms)
+    if out.absolute() == ledger.absolute() or (out.exists() and schema_of(out) != SUM):
+        raise InputError(f"{out} is no place for a sum: something else is there, and would be lost. Choose another.")
     files = _files(inbox, names, task)
     # The lock holds from the look at the ledger to the end: two lists at once must know of each other.
     with FileLock(ledger.with_name(f"{ledger.name}.lock")):
-        total = nothing(Encoding.of(task))
+        total = Encoding.of(task).nothing()
         listed = [add(total, name, files[name], task, key) for name in watched(sorted(names), "summing")]
         Ledger.read(ledger).allowing(task, {client.name: client.digest for client in listed}).write(ledger)
         write_atomically(out, packed(task, key, listed, total))
     return listed
-
-
-def nothing(encoding: Encoding) -> Part:
-    """The sum of nobody."""
-    return Part(np.zeros(COUNTS, np.uint64), np.zeros(encoding.size, np.uint32))
 
 
 def add(total: Part, name: str, file: Path, task: Task, key: HelperKey) -> Client:
@@ -91,7 +87,7 @@ def add(total: Part, name: str, file: Path, task: Task, key: HelperKey) -> Clien
         sealed = Sealed.decode(data, task, [place_of(task, key)])
         if sealed.head.client != name:
             raise InputError(f"it is a file of '{sealed.head.client}'; name it so")
-        total.add(sealed.open(task, key))
+        sealed.open(task, key, total)
     except InputError as error:
         raise InputError(f"{file} is refused: {error}. Nothing was summed.", file) from None
     return Client(name, sealed.head.digest, len(data))

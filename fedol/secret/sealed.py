@@ -22,7 +22,7 @@ from fedol.knowledge import Knowledge, Task, signing
 from fedol.knowledge.container import Container, check_size, read_bounded
 from fedol.knowledge.header import Guarantee, check_welcome
 from fedol.knowledge.task import TaskRef
-from fedol.secret.encoding import SEED, Encoding, Part, expand, masked
+from fedol.secret.encoding import SEED, Encoding, Part, masked
 from fedol.secret.keys import HelperKey, hpke
 from fedol.text import MOST, check_name, printable
 
@@ -79,9 +79,9 @@ class Head:
         return hashlib.sha256(self.message).hexdigest()
 
     def info(self, task: Task, helper: str) -> bytes:
-        """What an envelope is bound to."""
+        """What an envelope is bound to: the whole task, for its short id could be made alike for other terms."""
         assert task.secret is not None
-        bound = [task.id, self.client, self.nonce, task.secret.as_json()["helpers"], helper]
+        bound = [task.digest, self.client, self.nonce, task.secret.as_json()["helpers"], helper]
         return b"fedol share\n" + json.dumps(bound).encode()
 
 
@@ -99,9 +99,10 @@ class Sealed:
         The error is half a sentence, because the caller alone knows which file it is about.
         """
         check_size(data, task.limit)
-        container = Container.unpack(data)
+        header, start = Container.split(data)
+        body = memoryview(data)[start:]  # no copies: a helper reads thousands of these
         try:
-            head = Head.from_json(container.header)
+            head = Head.from_json(header)
             check_welcome(head.client, None, bool(head.signature), task)
         except InputError as error:  # a whole sentence where a name is none, or longer than anybody wants to read
             raise InputError(printable(cause(error), MOST)) from None
@@ -109,19 +110,18 @@ class Sealed:
             other = printable(head.task.id, 20) or "none"
             raise InputError(f"it answers another task ({other}, not {task.id}); make it again for this")
         sizes = sizes_of(task)
-        if len(container.body) != sum(sizes):
-            raise InputError(f"its envelopes have {len(container.body):,} bytes instead of {sum(sizes):,}")
+        if len(body) != sum(sizes):
+            raise InputError(f"its envelopes have {len(body):,} bytes instead of {sum(sizes):,}")
         key = task.clients[head.client]
         if key is None or not signing.verify(key, head.signature, head.message):
             raise InputError(f"its signature is not by the key that the task lists for '{head.client}'")
-        body = memoryview(container.body)  # no copies: a helper reads thousands of these
         envelopes = body[: sizes[0]], body[sizes[0] :]
         if any(hashlib.sha256(envelopes[place]).hexdigest() != head.envelopes[place] for place in wanted):
             raise InputError("its envelopes are not those that were signed")
         return cls(head, envelopes)
 
-    def open(self, task: Task, key: HelperKey) -> Part:
-        """The share in the envelope to this helper."""
+    def open(self, task: Task, key: HelperKey, total: Part) -> None:
+        """Add the share in the envelope to this helper to a total; an error leaves that as it was."""
         encoding, place = Encoding.of(task), place_of(task, key)
         assert task.secret is not None
         suite, _ = hpke()
@@ -132,7 +132,7 @@ class Sealed:
             share = suite.decrypt(self.envelopes[place], key.sealing, info)
         except (InvalidTag, ValueError):
             raise InputError("its envelope does not open: it was sealed to another key or for another place") from None
-        return encoding.unpack(share) if place == 0 else expand(share, encoding)
+        (encoding.add, encoding.expand)[place](total, share)
 
 
 def file_for(task: Task, knowledge: Knowledge, codec: str, key: Path | None) -> bytes:
@@ -181,10 +181,15 @@ def place_of(task: Task, key: HelperKey) -> int:
 
 def is_sealed(path: Path) -> bool:
     """Whether a file is one of these, whatever else is wrong with it."""
+    return schema_of(path) == SCHEMA
+
+
+def schema_of(path: Path) -> object:
+    """What a file says that it is; None where it says nothing."""
     try:
-        return Container.unpack(read_bounded(path)).header.get("schema") == SCHEMA
+        return Container.unpack(read_bounded(path)).header.get("schema")
     except InputError:
-        return False
+        return None
 
 
 def look_at(path: Path, task: Task | None = None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def rows(count: int, seed: int, *, names: str = "age,pain,ill", label: bool = Tr
     for _ in range(count):
         ill = int(rng.integers(2))
         age = "-9" if rng.random() < 0.1 else f"{rng.normal(50 + 15 * ill, 8):.0f}"
-        pain = ["none", "chest"][ill if rng.random() < 0.9 else 1 - ill]
+        pain = ["mild", "chest"][ill if rng.random() < 0.9 else 1 - ill]
         lines.append(",".join([age, pain, *([["no", "yes"][ill]] if label else [])]))
     return "\n".join(lines) + "\n"
 
@@ -71,13 +71,13 @@ def test_from_a_task_to_the_classes_of_new_rows(
     (probs,) = session.run(None, {"tables": new.floats()})
     np.testing.assert_allclose(probs, model.predict_proba(new), atol=1e-6)
     told = {entry.key: json.loads(entry.value) for entry in onnx.load("server.onnx").metadata_props}
-    assert told["columns"] == ["age", "pain"] and told["codes"]["pain"].keys() == {"none", "chest"}
+    assert told["columns"] == ["age", "pain"] and told["codes"]["pain"].keys() == {"mild", "chest"}
 
 
 WRONG = {
     "a column less": ("age,ill\n50,no\n", "has no column 'pain'"),
-    "a word for a number": ("age,pain,ill\n50,none,no\nold,none,yes\n", "row 2, column 'age': 'old' is not a number"),
-    "a class of no task": ("age,pain,ill\n50,none,no\n60,none,perhaps\n" * 5, "has the class 'perhaps'"),
+    "a word for a number": ("age,pain,ill\n50,mild,no\nold,mild,yes\n", "row 2, column 'age': 'old' is not a number"),
+    "a class of no task": ("age,pain,ill\n" + "50,mild,no\n60,mild,perhaps\n" * 5, "has the class 'perhaps'"),
     "nothing": ("", "is empty"),
 }
 

@@ -367,3 +367,16 @@ def test_an_election_needs_models_of_one_shape() -> None:
     ballots.add(torch.full((3, 2), 0.5))
     with pytest.raises(InputError, match=r"A model predicts \[4, 2\], the others \[3, 2\]"):
         ballots.add(torch.full((4, 2), 0.5))
+
+
+@pytest.mark.parametrize("classes", [2, 10, 101])
+def test_rows_in_blocks_are_the_rows_of_all_at_once(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit, whatever the block, and in room that another client has left."""
+    z = torch.log_softmax(3 * torch.randn(700, classes, generator=torch.Generator().manual_seed(classes)), 1)
+    probs, nats = with_entropy(z)
+    room = torch.full_like(probs, torch.nan)
+    for cached in (1, 17 * classes, 1 << 30):
+        monkeypatch.setattr("fedol.core.arrays.CACHED", cached)
+        found, entropy = with_entropy(z, room)
+        assert found is room and torch.equal(found, probs) and torch.equal(entropy, nats)
+    assert with_entropy(z[:5], room)[0].shape == (5, classes)

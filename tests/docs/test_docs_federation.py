@@ -1,4 +1,4 @@
-"""The commands of docs/federation.md, https.md and secret-sum.md, as a reader would give them, in their order."""
+"""The commands of docs/federation.md, gain.md, https.md and secret-sum.md, as a reader would give them, in order."""
 
 from __future__ import annotations
 
@@ -95,3 +95,15 @@ def test_a_sum_in_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     ran = told("secret-sum.md", tmp_path, capsys)
     assert ran.count(["fedol", "helper"]) == 3 and ["fedol", "distill"] in ran
     assert "the sum of 4 clients" in capsys.readouterr().out and (tmp_path / "demo/run/model.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_what_a_site_gets_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = told("gain.md", tmp_path, capsys)
+    assert ran.count(["fedol", "adapt"]) == 3 and ran.count(["fedol", "evaluate"]) == 4
+    assert "two standard errors" in capsys.readouterr().out
+    for file in ("demo/bob.html", "demo/retrained.safetensors", "demo/adapted.onnx", "demo/run/benefits.html"):
+        assert (tmp_path / file).exists()

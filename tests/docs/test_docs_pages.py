@@ -20,7 +20,7 @@ from fedol.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 STORIES = "tests/docs/test_docs_federation.py"  # each one long, told in one go
-OWN_TEST = {"federation.md": STORIES, "https.md": STORIES, "secret-sum.md": STORIES}
+OWN_TEST = {"federation.md": STORIES, "gain.md": STORIES, "https.md": STORIES, "secret-sum.md": STORIES}
 MACHINES = ("deploy.md",)  # needs several of them; tests/federation runs the same deployment on this one
 PAGES = sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name not in (*OWN_TEST, *MACHINES))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)

@@ -74,15 +74,15 @@ def test_an_error_nobody_foresaw_refuses_that_file(
     federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The decoder is sound as far as we know; should it not be, one file shows it and the others go on."""
-    inbox, real = federation.inbox(tmp_path / "inbox", "alice", "bob"), Knowledge.decode
+    inbox, real = federation.inbox(tmp_path / "inbox", "alice", "bob"), Knowledge.examine
 
     def fragile(data: bytes, task: Any) -> Any:
         found = real(data, task)
-        if found[0].client == "alice":
+        if found.client == "alice":
             raise ZeroDivisionError(f"as never before {HALF}")
         return found
 
-    monkeypatch.setattr(Knowledge, "decode", fragile)
+    monkeypatch.setattr(Knowledge, "examine", staticmethod(fragile))
     roster = server(federation, tmp_path / "run").watch(Inbox(inbox), 1, 60.0)
     assert list(roster.clients) == ["bob"]
     assert roster.refused["alice.fedol"].startswith("it cannot be read (ZeroDivisionError: as never before")

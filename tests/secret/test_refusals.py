@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_sum import NAMES, Secret
+from small_sum import NAMES, Secret, share
 
 from fedol import Knowledge, Task
 from fedol.errors import FedolError, InputError
@@ -20,7 +20,7 @@ from fedol.knowledge import signing
 from fedol.knowledge.container import Container
 from fedol.knowledge.terms import Terms
 from fedol.secret.encoding import Encoding, Part
-from fedol.secret.helper import Client, Ledger, held, nothing, packed
+from fedol.secret.helper import Client, Ledger, held, packed, sum_up
 from fedol.secret.keys import HelperKey, new_helper_key, read_public
 from fedol.secret.sealed import Head, Sealed, seal, sizes_of
 
@@ -141,9 +141,44 @@ def test_envelopes_open_in_their_own_place_alone(secret: Secret) -> None:
     words = "its envelope does not open: it was sealed to another key or for another place"
     for data, helper in ((swapped(secret), "B"), (as_another(secret), "A"), (as_another(secret), "B")):
         with pytest.raises(InputError, match=words):
-            Sealed.decode(data, secret.task).open(secret.task, secret.key(helper))
-    opened = Sealed.decode(swapped(secret), secret.task).open(secret.task, secret.key("A"))
+            share(Sealed.decode(data, secret.task), secret.task, secret.key(helper))
+    opened = share(Sealed.decode(swapped(secret), secret.task), secret.task, secret.key("A"))
     assert isinstance(opened, Part)  # that one is as it was
+
+
+def test_a_point_of_small_order_opens_nothing(secret: Secret) -> None:
+    """Whoever sends one knows the secret that both would share."""
+    for point in (bytes(32), b"\1" + bytes(31)):
+        data = resigned(secret, "alice", lambda _, body, point=point: point + body[32:])  # type: ignore[misc]
+        with pytest.raises(InputError, match="its envelope does not open"):
+            share(Sealed.decode(data, secret.task), secret.task, secret.key("A"))
+
+
+def test_terms_of_another_task_with_the_same_id(secret: Secret, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coordinator shows clients one task and helpers another, whose ids it has made alike: nothing opens."""
+    monkeypatch.setattr("fedol.knowledge.task.SHORT", 2)
+    strict = replace(secret.task, secret=replace(secret.task.secret, least=7))  # type: ignore[arg-type]
+    alike = (replace(secret.task, nonce=str(number)) for number in range(10_000))
+    lax = next(task for task in alike if task.id == strict.id)
+    sealed = Sealed.decode(secret.sealed("alice", strict), lax)
+    for helper in "AB":
+        with pytest.raises(InputError, match="its envelope does not open"):
+            share(sealed, lax, secret.key(helper))
+        assert share(sealed, strict, secret.key(helper))
+
+
+def test_a_sum_takes_nobodys_place(secret: Secret) -> None:
+    """Least of all that of the key or the ledger."""
+    for taken in ("A.key", "A.pub", "inbox/alice.fedol"):
+        before = (secret.folder / taken).read_bytes()
+        with pytest.raises(InputError, match="is no place for a sum: something else is there, and would be lost"):
+            sum_up(secret.task, secret.inbox, FEW, secret.key("A"), secret.folder / "A.ledger", secret.folder / taken)
+        assert (secret.folder / taken).read_bytes() == before
+    ledger = secret.folder / "A.ledger"
+    for _ in range(2):  # before there is one, and after
+        with pytest.raises(InputError, match="is no place for a sum"):
+            sum_up(secret.task, secret.inbox, FEW, secret.key("A"), ledger, ledger)
+        secret.sum("A", *FEW)
 
 
 def test_a_wrong_key(secret: Secret) -> None:
@@ -155,7 +190,7 @@ def test_a_wrong_key(secret: Secret) -> None:
     # The right one to sign with, the wrong one to open: as after a mix-up of two key files.
     mixed = replace(secret.key("A"), sealing=secret.key("B").sealing)
     with pytest.raises(InputError, match="does not open: it was sealed to another key"):
-        Sealed.decode(secret.sealed("alice"), secret.task).open(secret.task, mixed)
+        share(Sealed.decode(secret.sealed("alice"), secret.task), secret.task, mixed)
 
 
 @pytest.mark.parametrize(
@@ -251,11 +286,10 @@ def claimed(secret: Secret, names: tuple[str, ...]) -> Path:
         for name in sorted(names)
     ]
     encoding = Encoding.of(secret.task)
-    total = nothing(encoding)
+    total = encoding.nothing()
     for name in FEW:
-        total.add(
-            Sealed.decode((secret.inbox / f"{name}.fedol").read_bytes(), secret.task).open(secret.task, secret.key("A"))
-        )
+        data = (secret.inbox / f"{name}.fedol").read_bytes()
+        Sealed.decode(data, secret.task).open(secret.task, secret.key("A"), total)
     (secret.folder / "lie.part").write_bytes(packed(secret.task, secret.key("A"), listed, total))
     return secret.folder / "lie.part"
 
@@ -272,7 +306,7 @@ def test_a_helper_that_lies_about_its_list(secret: Secret) -> None:
         few = claimed(secret, ("alice", "bob"))
         listed = [Client(name, secret_digest(secret, name), 1) for name in ("alice", "bob")]
         (secret.folder / "B2.part").write_bytes(
-            packed(secret.task, secret.key("B"), listed, nothing(Encoding.of(secret.task)))
+            packed(secret.task, secret.key("B"), listed, Encoding.of(secret.task).nothing())
         )
         secret.open(few, secret.folder / "B2.part")
 
@@ -355,6 +389,8 @@ KEY = "ab" * 64
         ({"helpers": {"A": KEY, "B": KEY}}, "Both helpers have the same key"),
         ({"helpers": {"A": KEY, "B": "ab" * 32}}, "is no helper's public key: that is 128 hexadecimal digits"),
         ({"helpers": {"A": KEY, "B": "00" * 64}}, "under which anybody can sign"),
+        ({"helpers": {"A": KEY, "B": "ac" * 32 + "00" * 32}}, "to which nothing can be sealed"),
+        ({"helpers": {"A": KEY, "B": "ac" * 32 + "01" + "00" * 31}}, "to which nothing can be sealed"),
         ({"bits": 20}, "--bits must be one of 16, 24, 32"),
         ({"cap": 0.0}, "--cap must be a positive number"),
         ({"least": 2}, "--least must be at least 3"),

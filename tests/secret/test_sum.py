@@ -16,7 +16,7 @@ import pytest
 import torch
 from commands import ENV, ROOT
 from scipy import stats
-from small_sum import CLASSES, NAMES, SAMPLES, Secret
+from small_sum import CLASSES, NAMES, SAMPLES, Secret, share
 
 from fedol.core.union import Union
 from fedol.knowledge.container import Container
@@ -79,7 +79,7 @@ def slowly(secret: Secret, names: tuple[str, ...]) -> tuple[list[int], list[int]
         body, cut = data[8 + length :], 16 + 3 * count + 48
         opened = []
         for helper, envelope in (("A", body[:cut]), ("B", body[cut:])):
-            bound = [secret.task.id, name, head["nonce"], terms["helpers"], helper]
+            bound = [secret.task.digest, name, head["nonce"], terms["helpers"], helper]
             cipher = hpke.new(
                 receiver_key=import_x25519_private_key(bytes.fromhex(keys[helper])),
                 aead_id=hpke.AEAD.AES256_GCM,
@@ -113,7 +113,7 @@ def test_one_share_alone_is_uniform(secret: Secret, helper: str, monkeypatch: py
     monkeypatch.setattr("fedol.secret.sealed.secrets.token_bytes", lambda size: seeds.bytes(size))
     shares = []
     for _ in range(200):
-        opened = Sealed.decode(secret.sealed("alice"), secret.task).open(secret.task, secret.key(helper))
+        opened = share(Sealed.decode(secret.sealed("alice"), secret.task), secret.task, secret.key(helper))
         shares.append(opened.values & np.uint32(0xFFFFFF))
     drawn = np.stack(shares)
     assert drawn.shape == (200, encoding.size)
@@ -130,8 +130,8 @@ def test_one_share_alone_is_uniform(secret: Secret, helper: str, monkeypatch: py
 
 def test_both_shares_of_a_file_are_its_part(secret: Secret) -> None:
     encoding, sealed = Encoding.of(secret.task), Sealed.decode(secret.sealed("bob"), secret.task)
-    total = sealed.open(secret.task, secret.key("A"))
-    total.add(sealed.open(secret.task, secret.key("B")))
+    total = share(sealed, secret.task, secret.key("A"))
+    sealed.open(secret.task, secret.key("B"), total)
     expected = encoding.encode(secret.knowledge("bob"), rng("bob"))
     assert total.counts.tolist() == [1, 11]
     np.testing.assert_array_equal(total.values & np.uint32(0xFFFFFF), expected.values)
@@ -140,7 +140,8 @@ def test_both_shares_of_a_file_are_its_part(secret: Secret) -> None:
 def test_each_file_has_seeds_of_its_own(secret: Secret) -> None:
     first, second = (Sealed.decode(secret.sealed("bob"), secret.task) for _ in range(2))
     assert first.head.nonce != second.head.nonce and first.head.digest != second.head.digest
-    assert (first.open(secret.task, secret.key("B")).values != second.open(secret.task, secret.key("B")).values).any()
+    one, other = (share(sealed, secret.task, secret.key("B")) for sealed in (first, second))
+    assert (one.values != other.values).any()
 
 
 KILLED = """

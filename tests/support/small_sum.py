@@ -12,13 +12,21 @@ from fedol import Knowledge, Task
 from fedol.files import write_atomically
 from fedol.knowledge import signing
 from fedol.knowledge.terms import Terms
+from fedol.secret.encoding import Encoding, Part
 from fedol.secret.helper import sum_up
 from fedol.secret.keys import HelperKey, new_helper_key, read_public
 from fedol.secret.opening import Opened, opened, read
-from fedol.secret.sealed import seal
+from fedol.secret.sealed import Sealed, seal
 
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace")
 SAMPLES, CLASSES = 12, 3
+
+
+def share(sealed: Sealed, task: Task, key: HelperKey) -> Part:
+    """What a helper finds in a sealed file."""
+    total = Encoding.of(task).nothing()
+    sealed.open(task, key, total)
+    return total
 
 
 class Secret:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -91,6 +92,12 @@ def read_json(path: Path, advice: str = "") -> Any:
     except (OSError, RecursionError, ValueError) as error:
         helps = f"; {advice}" if advice else ""
         raise FedolError(f"{path} cannot be read ({error}){helps}.", path) from None
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:

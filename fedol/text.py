@@ -76,6 +76,11 @@ def is_text(words: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in words)
 
 
+def naming(name: str) -> re.Pattern[str]:
+    """Finds a name in a text, but not within a longer word."""
+    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+
+
 def check_name(client: str) -> str:
     """The name of a client as it is, or an error. It becomes a file name."""
     if not _PLAIN.fullmatch(client):

@@ -73,3 +73,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a run may go; the working directory is empty."""
     monkeypatch.chdir(tmp_path)
     return tmp_path / "run"
+
+
+@pytest.fixture
+def free_to_send(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A site whose policy lets its node send without an approval."""
+    policy = tmp_path_factory.mktemp("policy") / "policy.toml"
+    policy.write_text("approval = false\n")
+    monkeypatch.setenv("FEDOL_POLICY", str(policy))
+    return policy

@@ -18,7 +18,10 @@ from fedol.cli.doctor import doctor
 from fedol.cli.examine import attack, audit, inspect
 from fedol.cli.gain import adapt, evaluate
 from fedol.cli.interrupts import left, patient
+from fedol.cli.logs import log
 from fedol.cli.prepare import deploy, keys, tasks
+from fedol.cli.release import release
+from fedol.cli.reproduce import reproduce
 from fedol.cli.run import export, partition, predict, report, run
 from fedol.cli.runs import runs
 from fedol.cli.serve import distill, serve
@@ -34,9 +37,12 @@ app = typer.Typer(
     suggest_commands=not hasattr(click.exceptions, "NoSuchCommand"),  # where click does not say "did you mean" itself
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-commands = (run, report, partition, inspect, serve, distill, predict, evaluate, adapt, export, attack, audit, doctor)
+commands = (
+    run, report, partition, inspect, serve, distill, predict, evaluate, adapt, export, attack, audit, reproduce, doctor,
+)  # fmt: skip
 for command in commands:
     app.command()(command)
+client.app.command()(release)
 for group, members in {
     "task": tasks,
     "client": client.app,
@@ -45,6 +51,7 @@ for group, members in {
     "deploy": deploy,
     "bench": bench,
     "runs": runs,
+    "log": log,
 }.items():
     app.add_typer(members, name=group)
 

@@ -10,7 +10,19 @@ from typing import Annotated, Any
 import typer
 
 from fedol.cli.interrupts import resumable
-from fedol.cli.options import Config, Json, PublicSamples, Quiet, TaskDir, TrustCode, with_settings
+from fedol.cli.options import (
+    Config,
+    Json,
+    Logits,
+    Multilabel,
+    PolicyFile,
+    PublicSamples,
+    Quiet,
+    TaskDir,
+    TrustCode,
+    outputs,
+    with_settings,
+)
 from fedol.cli.send import send
 from fedol.errors import InputError
 from fedol.settings import LABELLED, ClientSettings
@@ -102,6 +114,9 @@ def predict(
         str | None, typer.Option(help="Say less: label, noise:SIGMA (no guarantee) or response:EPSILON.")
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Sign it with this private key.")] = None,
+    logits: Logits = False,
+    multilabel: Multilabel = False,
+    policy: PolicyFile = None,
     public: PublicSamples = None,
     trust_code: TrustCode = False,
     quiet: Quiet = False,
@@ -114,7 +129,9 @@ def predict(
 
     Example: fedol client predict task --model forest.joblib --out alice.fedol
     """
+    from fedol.federation.policy import Policy
     from fedol.federation.predictors import predict_knowledge
+    from fedol.federation.releasing import noted
     from fedol.federation.taskfolder import TaskFolder
     from fedol.files import write_atomically
     from fedol.knowledge.header import check_sender
@@ -125,18 +142,22 @@ def predict(
     from fedol.secret.sealed import file_for
     from fedol.text import say
 
-    folder = TaskFolder.open(task)
+    said, folder = outputs(logits, multilabel), TaskFolder.open(task)
     name, packed = client or out.stem, codec or folder.task.codec
     check_sender(name, packed, key, folder.task)
     if release:
         parsed(release)
+    if rules := Policy.found(policy):
+        rules.check_making("sealed" if folder.task.secret else packed, release)
     with LiveProgress(quiet=quiet or as_json):
-        knowledge = predict_knowledge(model, folder.samples(public), folder.task, name, trust_code)
+        knowledge = predict_knowledge(model, folder.samples(public), folder.task, name, trust_code, said)
     masses = knowledge.ratios
     if release:
         knowledge = released(knowledge, release)
     data = file_for(folder.task, knowledge, packed, key)
     write_atomically(out, data)
+    if rules:
+        noted(out, data, model, release)
     sent = asdict(knowledge.ratios) | {"over_expected": knowledge.mean_mass} if knowledge.ratios else None
     if as_json:
         print(json.dumps({"out": str(out), "client": knowledge.client, "bytes": len(data), "ratios": sent}))
@@ -155,7 +176,8 @@ def predict(
         say("Without masses: --release says less, and they would say more. The server hears predictions.")
     if knowledge.privacy or release:
         say(f"Privacy: {knowledge.privacy or 'no formal guarantee.'}")
-    say(f"{out}: {size(len(data))} from {knowledge.client}. Look at it before you send it: fedol inspect {out}")
+    look = f"fedol client release {out} --task {task} --data DATA" if rules else f"fedol inspect {out}"
+    say(f"{out}: {size(len(data))} from {knowledge.client}. Look at it before you send it: {look}")
 
 
 app.command()(send)

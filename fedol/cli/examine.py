@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from fedol.cli import complete
-from fedol.cli.options import Config, Json, PublicSamples, TrustCode, with_settings
+from fedol.cli.options import Config, Json, Logits, Multilabel, PublicSamples, TrustCode, outputs, with_settings
 from fedol.errors import InputError
 from fedol.settings import ClientSettings, Training
 
@@ -64,6 +64,8 @@ def audit(
         ),
     ] = None,
     clients: Annotated[int, typer.Option(min=1, help="How many of a run's clients.")] = 3,
+    logits: Logits = False,
+    multilabel: Multilabel = False,
     config: Config = None,
     public: PublicSamples = None,
     trust_code: TrustCode = False,
@@ -112,7 +114,7 @@ def audit(
         how = codec or folder.task.codec
         opened = open_model(model, trust_code)
         ours = isinstance(opened, ServerModel)
-        asked = opened if ours else Asked(model, opened, folder.task)
+        asked = opened if ours else Asked(model, opened, folder.task, outputs(logits, multilabel))
         count = shadows if shadows is not None else SHADOWS if ours else 0
         kept = recipe_of(opened)
         if count and kept is None and "epochs" not in training:

@@ -8,12 +8,16 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedol.cli import complete
+from fedol.errors import InputError
 from fedol.settings.presets import PRESETS
+
+if TYPE_CHECKING:
+    from fedol.federation.outputs import Outputs
 
 OUTPUT = "Output"
 KINDS = {"int": int, "float": float, "bool": bool}  # by the annotation; everything else is text
@@ -51,6 +55,18 @@ Logs = Annotated[
 ]
 RunDir = Annotated[Path, typer.Argument(help="A run folder, or one model file.", autocompletion=complete.run_folders)]
 
+Logits = Annotated[
+    bool, typer.Option("--logits", help="Your model gives logits, where its outputs do not show what they are.")
+]
+Multilabel = Annotated[
+    bool, typer.Option("--multilabel", help="Your model gives a yes or no for each class by itself, in [0, 1].")
+]
+
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option("--policy", help="Your site's policy; $FEDOL_POLICY or ~/.config/fedol/policy.toml by default."),
+]
+
 TaskDir = Annotated[Path, typer.Argument(help="The task's folder.")]
 PublicSamples = Annotated[
     Path | None, typer.Option("--public", help="The public samples, where they are not in the task's folder.")
@@ -65,6 +81,13 @@ Force = Annotated[
         "--force", help="Start the run in this folder over, whatever it was made with.", rich_help_panel=OUTPUT
     ),
 ]
+
+
+def outputs(logits: bool, multilabel: bool) -> Outputs:
+    """What is said of a model's outputs."""
+    if logits and multilabel:
+        raise InputError("Outputs are logits or a yes or no for each class; give --logits or --multilabel, not both.")
+    return "logits" if logits else "multilabel" if multilabel else ""
 
 
 def with_settings(

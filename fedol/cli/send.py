@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from fedol.cli.interrupts import resumable
-from fedol.cli.options import Json, Quiet
+from fedol.cli.options import Json, PolicyFile, Quiet
 from fedol.errors import FedolError, InputError
 
 SERVER = "A server"
@@ -42,13 +42,15 @@ def send(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow http:// to this machine.", rich_help_panel=SERVER)
     ] = False,
+    policy: PolicyFile = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Send your file: to a server that listens, with retries, or into a folder.
 
     A connection that breaks is taken up where it stopped, also by the same command later. The receipt is signed by the
-    server; a file that the coordinator's side refuses ends the command with the reason.
+    server; a file that the coordinator's side refuses ends the command with the reason. What your site's policy does
+    not let leave is not sent.
 
     Examples: fedol client send alice.fedol https://fedol.example.org:8443 --token-file alice.token
               fedol client send alice.fedol /mnt/inbox
@@ -60,7 +62,7 @@ def send(
     if "://" not in to:
         if said := [name for name, value in given.items() if value]:
             raise InputError(f"{said[0]} is for a server; a folder needs none, and a server begins with https://.")
-        place = into_folder(file, Path(to))
+        place = into_folder(file, Path(to), policy)
         if as_json:
             print(json.dumps({"file": str(file), "to": str(place)}))
         elif not quiet:
@@ -86,7 +88,7 @@ def send(
             console.print(plain(line), soft_wrap=True)
 
     with LiveProgress(quiet=quiet or as_json):
-        outgoing = look(file)
+        outgoing = look(file, policy)
         sender = Sender(server, outgoing.data, outgoing.client, tell, seconds(patience))
         found, page = sender.send(outgoing.task, server_key)
     write_json(kept, found.as_json())

@@ -11,9 +11,10 @@ from rich.console import Console
 
 from fedol.cli.interrupts import resumable
 from fedol.cli.listen import Cert, ClientCa, Insecure, Key, Listen, Stay, Wanted, listening, until_interrupted
+from fedol.cli.logs import JsonLogs, LogLevel, Notifier, Notify, telling
 from fedol.cli.options import Config, Force, Json, Logs, PublicSamples, Quiet, TaskDir, Test, TrustCode, with_settings
 from fedol.errors import InputError
-from fedol.progress import NOBODY, Observer
+from fedol.progress import NOBODY, Observer, Several
 from fedol.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -100,6 +101,15 @@ def serve(
     public: PublicSamples = None,
     test: Test = None,
     log: Logs = None,
+    notify: Notify = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            help="Serve Prometheus metrics at HOST:PORT; a port alone is for this machine.", metavar="ADDRESS"
+        ),
+    ] = None,
+    log_level: LogLevel = None,
+    json_logs: JsonLogs = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -118,19 +128,27 @@ def serve(
     from fedol.federation.coordinator import Coordinator
     from fedol.federation.taskfolder import TaskFolder
     from fedol.report.live import RosterView
+    from fedol.report.metrics import Metrics
     from fedol.text import seconds
 
     address = Wanted(listen, cert, key, client_ca, insecure, stay).address(inbox)
+    telling(log_level, json_logs)
+    told = Notifier(notify) if notify else None
+    figures = Metrics.at(metrics) if metrics else None
     wait = seconds(deadline) if deadline else None
     folder = TaskFolder.open(task)
     frozen = configure_server(folder.task.id, config, settings, trust_code)
     coordinator = Coordinator(folder, frozen, out, public, force=force)
+    for listener in (told, figures and figures.event):
+        if listener:
+            coordinator.log.listen(listener)
     labelled = coordinator.test_set(test) if test else None
     console = Console(stderr=True, quiet=quiet)
     with listening(address, folder, coordinator, inbox, quorum, wait, console) as collection:
         with RosterView(console, folder.task, quorum, quiet or as_json, deadline=wait) as view:
             collection.watch(coordinator, quorum, wait, view.show)
-        finish(coordinator, labelled, quiet, as_json, log, collection.observer)
+        observers = Several(collection.observer, figures) if figures else collection.observer
+        finish(coordinator, labelled, quiet, as_json, log, observers)
         if stay:
             console.print("The page stays until Ctrl-C.")
             until_interrupted()
@@ -139,9 +157,14 @@ def serve(
 @with_settings(ServerSettings, names={"server_model": ("--server-model", "--model")})
 def distill(
     settings: dict[str, Any],
-    paths: Annotated[list[Path], typer.Argument(metavar="TASK FILES...", help="The task's folder, then the files.")],
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="TASK FILES...", help="The task's folder, then the files.")
+    ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the model of this finished run; then the arguments are new files.")
+    ] = None,
+    without: Annotated[
+        str | None, typer.Option(help="With --resume: a client that withdraws. The run forgets it and trains again.")
     ] = None,
     sums: Annotated[
         tuple[Path, Path] | None,
@@ -165,23 +188,38 @@ def distill(
     that are not given are that run's, and the result is a run of its own (by default RUN-resumed). A run made with
     other settings, or before you changed your own model or method, is not continued; --force starts it over.
 
+    With --resume RUN --without CLIENT the run itself is made anew as if that client had never been there: its file,
+    votes and name go, and two hashes say that somebody withdrew.
+
     Examples: fedol distill task *.fedol --model resnet56 --out runs/one
               fedol distill --resume runs/one late.fedol
+              fedol distill --resume runs/one --without alice
               fedol distill task --sums A.part B.part --model resnet56 --out runs/one
     """
     resumable(force)
     from fedol.config import configure_server, trusted
-    from fedol.federation.coordinator import Coordinator, check_there
+    from fedol.federation.coordinator import Coordinator
     from fedol.federation.resume import continued
+    from fedol.federation.roster import check_there
     from fedol.federation.taskfolder import TaskFolder
 
+    paths = paths or []
+    if without is not None and (resume is None or paths or out or sums or force or config or settings):
+        raise InputError("--without takes a client out of a run as it is; give it with --resume RUN and no more.")
     if sums and (resume is not None or len(paths) > 1):
         raise InputError("With --sums give the task's folder and nothing else: what both helpers have summed is all.")
-    if resume is not None:
+    if resume is not None and without is not None:
+        from fedol.federation.withdrawal import without as forgetting
+
+        files = list[Path]()
+        coordinator = forgetting(resume, without, public, trust_code)
+    elif resume is not None:
         coordinator, files = continued(
             resume, paths, out, trusted(config, settings, trust_code), public, trust_code, force
         )
     else:
+        if not paths:
+            raise InputError("Give the task's folder, then the files to learn from.")
         folder, files = TaskFolder.open(paths[0]), paths[1:]
         if not files and not sums:
             raise InputError("There are no files to learn from; give them after the task's folder.")
@@ -196,7 +234,7 @@ def distill(
     labelled = coordinator.test_set(test) if test else None
     if sums:
         coordinator.open_sums(sums)
-    else:
+    elif without is None:
         coordinator.collect(files)
     finish(coordinator, labelled, quiet, as_json, log)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedol.core.arrays import Array, fingerprint, to_tensor
 from fedol.data.decoding import BYTE, DEEP, LARGEST_SIZE, Pixels
+from fedol.data.likeness import Likeness, Pictures
 from fedol.data.samples import Batches, Index, Preprocessing, Samples, Shape, register
 from fedol.errors import InputError
 
@@ -148,6 +149,10 @@ class Images(Samples):
     def pictures(self) -> npt.NDArray[np.uint8]:
         """Themselves; of 16 bits, the upper eight."""
         return self.array().astype(np.uint8) if self.levels == BYTE else (self.array() >> 8).astype(np.uint8)
+
+    def likenesses(self, public: Images) -> list[Likeness]:
+        """As pictures, whatever their brightness and contrast and a small shift."""
+        return [Pictures()]
 
     def fit(self, public: Images | None = None) -> Normalisation:
         """To a mean of 0 and a deviation of 1 per channel, each site's images by themselves."""

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from fedol.core.arrays import Array
+from fedol.data.likeness import Likeness, Rows
 from fedol.errors import FedolError, InputError, measures, unknown
 from fedol.text import printable
 
@@ -185,6 +186,13 @@ class Samples(ABC):
     def pictures(self) -> npt.NDArray[np.uint8] | None:
         """A picture of each for the report, uint8 [N, 1 or 3, H, W]; None where a kind cannot be drawn."""
         return None
+
+    def likenesses(self, public: Self) -> list[Likeness]:
+        """How alike these and public samples are, in the ways in which one may have become the other.
+
+        Rows of numbers: columns on one scale, that of the public ones, and each side's on its own.
+        """
+        return [Rows(public, public), Rows(self, public)]
 
     def captions(self) -> list[str]:
         """Each in a few words, for the report of a kind that cannot be drawn: its first values."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from fedol.data.likeness import Likeness, Words
 from fedol.data.samples import Index, Preprocessing, Samples, Shape, register
 from fedol.errors import InputError
 from fedol.text import is_text, printable
@@ -171,6 +172,10 @@ class Texts(Samples):
     def rows(self, named: bool = False) -> Any:
         """The strings, for a model that begins with words."""
         return self.values
+
+    def likenesses(self, public: Texts) -> list[Likeness]:
+        """By their letters."""
+        return [Words()]
 
     def captions(self) -> list[str]:
         """How each begins."""

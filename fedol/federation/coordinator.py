@@ -9,6 +9,8 @@ Every step leaves its artefact in the run folder (see ``fedol.runs.folder``), he
     targets.safetensors
                     what the server was taught, where the task allows to publish it
     screening.json  which of them the server listens to, and why not to the others (with the defence "trust")
+    events.jsonl    what was decided, when and why (``fedol.runs.eventlog``)
+    withdrawn.json  whom the run has forgotten, by hashes (``fedol.federation.withdrawal``)
     MODEL_CARD.md   what the model is, for whoever gets it
     report.html     how it came about, to look at: the coordinator's, with every client's answers
     report-share.html
@@ -27,11 +29,12 @@ from fedol.config import ServerConfig
 from fedol.data import Labelled
 from fedol.distillation import Learnt, learn, serve
 from fedol.errors import FedolError, InputError
-from fedol.federation.roster import Arrival, Roster
-from fedol.federation.summary import federation_summary, test_set
+from fedol.federation.events import Minutes
+from fedol.federation.roster import Arrival, Roster, check_there
+from fedol.federation.summary import about_task, federation_summary, supplement, test_set
 from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports import Transport
-from fedol.files import private_folder, write_atomically, write_json
+from fedol.files import file_digest, private_folder, write_atomically, write_json
 from fedol.knowledge import signing
 from fedol.knowledge.container import read_bounded
 from fedol.knowledge.upload import knowledge_files
@@ -42,27 +45,21 @@ from fedol.models.fitted import check_teachable
 from fedol.progress import NOBODY, Observer
 from fedol.robust import left_out
 from fedol.runs.evaluation import account_for_labels, account_for_tests, diagnosed
+from fedol.runs.eventlog import EventLog
 from fedol.runs.folder import CARD, REPORT, SHARED, RunFolder, read_summary
-from fedol.runs.provenance import provenance
+from fedol.runs.provenance import command, provenance
 from fedol.runs.votes import Hearing
-from fedol.secret.noise import guarantee
 from fedol.secret.opening import Opened, opened, read
 from fedol.secret.sealed import CODEC
-from fedol.text import Deadline, steady
+from fedol.text import Deadline, naming, steady
 from fedol.training import drive, resolve_device
 
 POLL = 0.5  # seconds between two looks at the inbox
 LAST_LOOK = 10.0  # seconds that a look may go on after quorum or deadline: a flood of files must not delay the start
-NAMED = 5  # refused files that an error names
 PAGES = (REPORT, SHARED, CARD)  # which say whether the model was scored
+MODEL = "model.safetensors"
 SUMS = "sums"  # why a roster is closed that was read from two sums
 OnRoster = Callable[[Roster, dict[str, str]], None]
-
-
-def check_there(files: list[Path]) -> None:
-    """Refuse a name that no file has: a slip, not a bad file of somebody else's."""
-    if missing := [path for path in files if not path.exists()]:
-        raise InputError(f"There is no file {missing[0]}; nothing was begun.")
 
 
 class Coordinator:
@@ -95,11 +92,14 @@ class Coordinator:
         private_folder(out)  # its votes, verdicts and pages tell about single clients
         self.folder = RunFolder.open(out, config, every_epoch=True, force=force)
         self.folder.publish = self.task if self.task.publish_targets else None
-        write_json(out / "task.json", {"id": self.task.id, "folder": str(folder.path.resolve())})
+        write_json(out / "task.json", about_task(folder))
         self._roster_file = out / "roster.json"
         self._opened: Opened | None = None
+        self.forgotten = ""  # a client whose name must not be written down, not even as part of the command
         self.roster = Roster.read(self._roster_file, time.time()).go_on()
-        self.roster.write(self._roster_file)
+        self.log = EventLog(out)
+        self._minutes = Minutes(self.log, self.task, self.roster, config.hash)
+        self._write_roster()
 
     @property
     def out(self) -> Path:
@@ -132,7 +132,7 @@ class Coordinator:
         said = [(client.name, client.bytes, client.digest) for client in self._opened.clients]
         clients = {name: Arrival(f"{name}.fedol", size, CODEC, digest) for name, size, digest in said}
         self.roster = replace(self.roster, clients=clients).close(SUMS)
-        self.roster.write(self._roster_file)
+        self._write_roster()
         return self.roster
 
     def collect(self, files: list[Path]) -> Roster:
@@ -201,8 +201,9 @@ class Coordinator:
                 elif steady() - since > LAST_LOOK:
                     break
         finally:
+            self._minutes.arriving(inbox.arriving)
             if self.roster != before:
-                self.roster.write(self._roster_file)
+                self._write_roster()
 
     def _close(self, reason: str, inbox: Transport | None = None) -> None:
         for name, why in inbox.arriving.items() if inbox else ():
@@ -212,17 +213,15 @@ class Coordinator:
             dict.fromkeys(missing, "the task lists this client, but no file of it was accepted")
         )
         if not self.roster.clients:
-            self.roster.write(self._roster_file)
-            raise FedolError(f"No client is in, so there is nothing to learn from ({self._refusals()}).")
+            self._write_roster()
+            raise FedolError(f"No client is in, so there is nothing to learn from ({self.roster.said_of_refused()}).")
         self.roster = self.roster.close(reason)
-        self.roster.write(self._roster_file)
+        self._write_roster()
 
-    def _refusals(self) -> str:
-        """The first few, in words."""
-        refused = self.roster.refused
-        said = [f"{name}: {why}" for name, why in list(refused.items())[:NAMED]]
-        more = len(refused) + self.roster.unnamed - len(said)
-        return "; ".join([*said, *([f"and {more:,} more"] if more else [])]) or "no file came"
+    def _write_roster(self) -> None:
+        """Keep it, after the log: a decision that was written down twice is better than one that was not."""
+        self._minutes.roster(self.roster)
+        self.roster.write(self._roster_file)
 
     def run(self, observer: Observer = NOBODY, test: Labelled | None = None) -> dict[str, Any]:
         """Train on what was collected; a finished run's summary is read back, scored if it was not yet."""
@@ -240,14 +239,14 @@ class Coordinator:
             if test is not None:
                 summary["history"] = diagnosed(self.folder, server.history, self.device, test)
             summary["screening"] = learnt.screening
-            if self.task.secret:
-                promise = guarantee(self.task)
-                words = str(promise) if promise else ""
-                summary["secret"] = {"helpers": list(self.task.secret.helpers), "privacy": words}
-            took = round(time.perf_counter() - started, 2)  # of this start: a resumed run had some before
-            summary["seconds"] = before["seconds"] if before else took
+            summary |= supplement(self.out, self.task)
+            # Of this start: a resumed run had some before.
+            summary["seconds"] = before["seconds"] if before else round(time.perf_counter() - started, 2)
             summary["provenance"] = provenance(self.config.seed, self.device)
+            if self.forgotten:
+                summary["provenance"] |= {"command": naming(self.forgotten).sub("CLIENT", command())}
             write_json(done, summary)
+            self.log.append("trained", clients=len(self.roster.clients), model=file_digest(self.out / MODEL))
             for name in PAGES:
                 (self.out / name).unlink(missing_ok=True)  # one without the score
         observer.finished(self.out)
@@ -299,4 +298,4 @@ class Coordinator:
     def _keep(self, server: ServerModel) -> None:
         """The last iteration's model is the run's."""
         last = self.folder.checkpoint(len(server.history))
-        write_atomically(self.out / "model.safetensors", last.read_bytes())
+        write_atomically(self.out / MODEL, last.read_bytes())

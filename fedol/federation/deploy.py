@@ -28,8 +28,13 @@ SERVER = {
     "app.toml": "app/pyproject.toml",
     "nginx.conf": "nginx.conf",
     "superlink.service": "fedol-superlink.service",
+    "serve.service": "fedol-serve.service",
 }
-CLIENT = {"supernode.sh": "supernode.sh", "supernode.service": "fedol-supernode.service"}
+CLIENT = {
+    "supernode.sh": "supernode.sh",
+    "supernode.service": "fedol-supernode.service",
+    "policy.toml": "policy.toml",
+}
 THIS_MACHINE = ("localhost", "127.0.0.1")  # a server that only nodes of its own machine reach
 
 

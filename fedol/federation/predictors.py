@@ -8,8 +8,9 @@ What a model is handed:
     ONNX                                                 whichever of these its input's type and rank ask for
     a fitted ``fedol.OpenSet``                            nothing: it has answered already, with masses
 What it gives: a row per sample with a number per class of the task, in its order: probabilities, or logits from
-networks; of findings, a number per finding. One with ``classes_`` may know only some of the classes, as positions or by
-name, and so may a model file; then the client's file says which, and has columns for these alone.
+networks (``outputs`` tells them apart); of findings, a number per finding. One with ``classes_`` may know only some of
+the classes, as positions or by name, and so may a model file; then the client's file says which, and has columns for
+these alone.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ import torch
 from torch import nn
 
 from fedol.code import imported
-from fedol.core.arrays import SUM_TOLERANCE, Array
+from fedol.core.arrays import Array
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, cause
+from fedol.federation.outputs import Outputs, knowledge_of
 from fedol.knowledge import Knowledge
 from fedol.knowledge.classes import on_all_classes, places
 from fedol.knowledge.header import Guarantee, Ratios
@@ -41,9 +43,12 @@ BATCH = 512  # samples between two moves of the progress bar; as many as ``train
 
 
 def predict_knowledge(
-    spec: str, public: Samples | Array, task: Task, client: str, trust_code: bool = False
+    spec: str, public: Samples | Array, task: Task, client: str, trust_code: bool = False, outputs: Outputs = ""
 ) -> Knowledge:
-    """One client's knowledge from its model: a file (.safetensors, .onnx, .joblib) or ``my.py:load``."""
+    """One client's knowledge from its model: a file (.safetensors, .onnx, .joblib) or ``my.py:load``.
+
+    ``outputs`` says that they are logits, or a yes or no for each class (``multilabel``), where they do not themselves.
+    """
     model, shared = open_model(spec, trust_code), samples(public)
     if isinstance(model, ServerModel) and isinstance(model.module, OpenSet):
         found = _own_ratios(model, model.module, shared, task, client)
@@ -51,7 +56,7 @@ def predict_knowledge(
         found = _given_ratios(spec, model, shared, task, client)
     else:
         values, classes = _values(spec, model, shared, task)
-        found = _knowledge(values, task, client, classes)
+        found = knowledge_of(values, task, client, classes, outputs, _gives_chances(model))
     return replace(found, privacy=promise(model) or found.privacy)
 
 
@@ -110,25 +115,6 @@ def _values(spec: str, model: Any, inputs: Samples, task: Task) -> tuple[np.ndar
     return values, found
 
 
-def _knowledge(
-    values: np.ndarray, task: Task | None = None, client: str = "client", classes: list[int] | None = None
-) -> Knowledge:
-    if task is not None and task.findings:
-        if values.shape[1] == len(task.findings) and (values >= 0).all() and (values <= 1).all():
-            return Knowledge.from_findings(values, task, client)
-        return Knowledge.from_logits(values, task, client)
-    if _distributions(values):
-        return Knowledge.from_probabilities(values, task, client, classes)
-    sums = values.sum(1)
-    # Rounded, say, or percent; no logits are like that, but for those of one class.
-    if values.shape[1] > 1 and (values >= 0).all() and np.ptp(sums) <= 0.2 * sums.mean():
-        raise InputError(
-            f"The predictions look like probabilities, but their rows sum to {sums[np.abs(sums - 1).argmax()]:.4g} and "
-            "not to 1; divide each row by its sum, or give logits."
-        )
-    return Knowledge.from_logits(values, task, client, classes)
-
-
 def promise(model: Any) -> Guarantee | None:
     """What private training guaranteed: predictions are computed from the model alone, so they inherit it."""
     return Guarantee.from_json(_record(model).get("privacy"))
@@ -155,6 +141,7 @@ class Asked:
     spec: str
     model: Any
     task: Task
+    outputs: Outputs = ""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -164,7 +151,7 @@ class Asked:
     def predict_log_proba(self, inputs: Samples | Array) -> torch.Tensor:
         """[N, classes]."""
         values, found = _values(self.spec, self.model, samples(inputs), self.task)
-        log_probs = _knowledge(values).log_probs
+        log_probs = knowledge_of(values, said=self.outputs, chances=_gives_chances(self.model)).log_probs
         return log_probs if found is None else on_all_classes(log_probs, found, len(self.classes))
 
 
@@ -240,12 +227,18 @@ def _batch(model: Any, inputs: Samples) -> np.ndarray:
         with torch.no_grad():
             logits: np.ndarray = model.eval()(torch.from_numpy(inputs.floats())).float().cpu().numpy()
         return logits
-    if hasattr(model, "predict_proba"):
+    if _gives_chances(model):
         said = model.predict_proba(inputs.rows(named=hasattr(model, "feature_names_in_")))
         return _of_each_finding(model, said) if isinstance(said, list) else np.asarray(said)
     if callable(model):
         return np.asarray(model(inputs.array()), dtype=np.float32)
     raise InputError(f"A {type(model).__name__} is not a model: it has no predict_proba and cannot be called.")
+
+
+def _gives_chances(model: Any) -> bool:
+    """Whether a model answers with its ``predict_proba``, which promises probabilities."""
+    ours = isinstance(model, ServerModel | OnnxModel | nn.Module)
+    return not ours and hasattr(model, "predict_proba")
 
 
 def _of_each_finding(model: Any, said: list[Any]) -> np.ndarray:
@@ -255,10 +248,6 @@ def _of_each_finding(model: Any, said: list[Any]) -> np.ndarray:
         p[:, labels.index(1)] if 1 in labels else np.zeros(len(p)) for p, labels in zip(said, known, strict=True)
     ]
     return np.stack(columns, 1)
-
-
-def _distributions(values: np.ndarray) -> bool:
-    return bool((values >= 0).all() and (np.abs(values.sum(1) - 1) <= SUM_TOLERANCE).all())
 
 
 def _flat(given: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from fedol.config import ServerConfig
 from fedol.errors import FedolError, InputError, cause
 from fedol.federation.coordinator import Coordinator
 from fedol.federation.taskfolder import TaskFolder
-from fedol.files import read_json
+from fedol.files import file_digest, read_json
 from fedol.model import load
 from fedol.models.registry import check_settings
 
@@ -44,10 +43,10 @@ def continued(
         check_settings(before, str(run / "config.json"), trust_code)
         folder = TaskFolder.of_run(run)
         old = sorted(run / "clients" / f"{name}.fedol" for name in read_json(run / "roster.json")["clients"])
-        heard, added = {_digest(path) for path in old}, {_digest(path): path for path in new}
+        heard, added = {file_digest(path) for path in old}, {file_digest(path): path for path in new}
         if again := heard & added.keys():
             raise InputError(f"{added[min(again)]} is part of {run} already; give new files only.")
-        values = {**before, **settings, "parent": _digest(model)[:16], "added": tuple(sorted(added))}
+        values = {**before, **settings, "parent": file_digest(model)[:16], "added": tuple(sorted(added))}
         config = ServerConfig(**values)
         if (width := load(model, config.server_model).architecture.width) != config.width:
             raise InputError(f"The model in {run} has the width {width}, and it goes on with that, not {config.width}.")
@@ -59,7 +58,3 @@ def continued(
     if target.resolve() == run.resolve():
         raise InputError(f"A run that goes on from {run} needs a folder of its own; choose another --out.")
     return Coordinator(folder, config, target, public, start=model, force=force), [*old, *new]
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -17,8 +17,9 @@ from fedol.knowledge import Knowledge
 from fedol.knowledge.container import Incomplete, read_bounded
 from fedol.knowledge.task import Task
 from fedol.secret.sealed import Sealed
-from fedol.text import MOST, is_text, printable
+from fedol.text import MOST, is_text, naming, printable
 
+SAID = 5  # refused files that an error names
 MOST_REFUSED = 200  # files that are named with their reason: a flood of junk must not fill the disk or the page
 
 
@@ -123,6 +124,19 @@ class Roster:
         missing = {printable(name): printable(reason, MOST) for name, reason in clients.items()}
         return replace(self, refused={**self.refused, **missing})
 
+    def said_of_refused(self) -> str:
+        """The first few that were refused, in words."""
+        said = [f"{name}: {why}" for name, why in list(self.refused.items())[:SAID]]
+        more = len(self.refused) + self.unnamed - len(said)
+        return "; ".join([*said, *([f"and {more:,} more"] if more else [])]) or "no file came"
+
+    def without(self, client: str) -> Roster:
+        """The same without a client, and without what was said of it."""
+        said = naming(client)
+        others = {name: arrival for name, arrival in self.clients.items() if name != client}
+        refused = {file: why for file, why in self.refused.items() if not said.search(f"{file}\n{why}")}
+        return replace(self, clients=others, refused=refused)
+
     def go_on(self) -> Roster:
         """As a restarted server begins: while it is open every file is looked at, and counted, again."""
         return self if self.closed else replace(self, unnamed=0)
@@ -134,3 +148,9 @@ class Roster:
 
 def _without(refused: dict[str, str], file: str) -> dict[str, str]:
     return {name: reason for name, reason in refused.items() if name != printable(file)}
+
+
+def check_there(files: list[Path]) -> None:
+    """Refuse a name that no file has: a slip, not a bad file of somebody else's."""
+    if missing := [path for path in files if not path.exists()]:
+        raise InputError(f"There is no file {missing[0]}; nothing was begun.")

@@ -14,11 +14,16 @@ from fedol.data.reading import Reading, load_test
 from fedol.data.samples import Samples, check_alike
 from fedol.federation.client import task_classes
 from fedol.federation.roster import Roster
+from fedol.federation.taskfolder import TaskFolder
+from fedol.files import read_json
 from fedol.knowledge.task import Task
 from fedol.model import ServerModel, load
 from fedol.models import describe, size_of
 from fedol.runs.evaluation import scored
 from fedol.runs.provenance import versions
+from fedol.secret.noise import guarantee
+
+WITHDRAWN = "withdrawn.json"  # of whom a run knows nothing more: hashes of a name and of a file
 
 
 def test_set(path: Path, task: Task, public: Samples) -> Labelled:
@@ -72,6 +77,24 @@ def federation_summary(
             "test": [_score(before, test), _score(server, test)],
         }
     return summary
+
+
+def about_task(folder: TaskFolder) -> dict[str, Any]:
+    """What a run keeps of its task: enough to know it again wherever it lies, and no client's name."""
+    task = folder.task
+    known = {"name": task.name, "public": task.fingerprint, "samples": task.samples, "classes": list(task.classes)}
+    return {"id": task.id, "folder": str(folder.path.resolve()), **known}
+
+
+def supplement(out: Path, task: Task) -> dict[str, Any]:
+    """What is to be said of some runs only: how clients were summed in secret, and who has withdrawn, by hashes."""
+    found: dict[str, Any] = {}
+    if task.secret:
+        promise = guarantee(task)
+        found["secret"] = {"helpers": list(task.secret.helpers), "privacy": str(promise) if promise else ""}
+    if (withdrawn := out / WITHDRAWN).exists():
+        found["withdrawn"] = read_json(withdrawn)
+    return found
 
 
 def _refused(roster: Roster) -> list[dict[str, str]]:

@@ -33,46 +33,12 @@ from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge, codecs
 from fedol.model import ServerModel
 from fedol.models.openset import OpenSet
+from fedol.privacy.leakage import FEWEST, SMALLEST, Leakage, Values, confidence, matched, variation
 from fedol.privacy.release import parsed, released
 from fedol.progress import watched
 from fedol.seeding import derive, numpy_generator
 from fedol.training import Job, OnEpoch, Recipe, fit, predict
 from fedol.training.job import folds_of
-
-Values = npt.NDArray[np.float64]
-SMALLEST = 1e-6  # probabilities nearer to 0 or 1 than this say no more
-
-
-@dataclass(frozen=True)
-class Leakage:
-    """How well members are told from others: 0.5 and the false-positive rate itself are guessing."""
-
-    auc: float
-    tpr_at_1_percent: float
-    tpr_at_01_percent: float
-    members: int
-    others: int
-
-    @classmethod
-    def of(cls, score: Values, member: npt.NDArray[np.bool_]) -> Leakage:
-        """From a score per image that is higher for members."""
-        inside, outside = score[member], score[~member]
-        above = (inside[:, None] > outside).mean() + 0.5 * (inside[:, None] == outside).mean()
-        one, tenth = _tpr(inside, outside, 0.01), _tpr(inside, outside, 0.001)
-        return cls(float(above), one, tenth, len(inside), len(outside))
-
-
-def _tpr(inside: Values, outside: Values, rate: float) -> float:
-    """The share of members found by the lowest threshold that at most ``rate`` of the others pass."""
-    threshold = np.sort(outside)[::-1][int(rate * len(outside))]
-    return float((inside > threshold).mean())
-
-
-def confidence(log_probs: Tensor, labels: npt.NDArray[np.int64]) -> Values:
-    """log p/(1 − p) of the true class: nearly normal over shadow models, as the likelihood ratio assumes."""
-    p = np.exp(log_probs.double().numpy()[np.arange(len(labels)), labels]).clip(SMALLEST, 1 - SMALLEST)
-    result: Values = np.log(p) - np.log1p(-p)
-    return result
 
 
 def likelihood_ratio(observed: Values, shadows: Values, inside: npt.NDArray[np.bool_]) -> Values:
@@ -219,8 +185,8 @@ class Attacker:
             "images": len(self.pool),
             "membership": attacks,
             "label_mix": {
-                "error": _variation(inferred, self.mix),
-                "error_of_guessing_evenly": _variation(even, self.mix),
+                "error": variation(inferred, self.mix),
+                "error_of_guessing_evenly": variation(even, self.mix),
             },
         }
 
@@ -240,18 +206,12 @@ def _opened(log_probs: Tensor) -> Said:
 
 def _matched(members: Labelled, others: Labelled, seed: int) -> tuple[Labelled, Labelled]:
     """As many members as others of each class."""
-    rng = numpy_generator(seed, "audit")
-    chosen: list[list[int]] = [[], []]
-    for c in np.unique(members.y):
-        places = [rng.permutation(np.flatnonzero(part.y == c)) for part in (members, others)]
-        count = min(map(len, places))
-        for mine, place in zip(chosen, places, strict=True):
-            mine += place[:count].tolist()
-    if len(chosen[0]) < 10:
+    inside, outside = matched(members.y, others.y, seed)
+    if len(inside) < FEWEST:
         raise InputError(
-            f"Only {len(chosen[0])} images outside the training data have its classes; at least 10 needed."
+            f"Only {len(inside)} images outside the training data have its classes; at least {FEWEST} needed."
         )
-    return members.take(np.array(chosen[0])), others.take(np.array(chosen[1]))
+    return members.take(inside), others.take(outside)
 
 
 def _shadows(
@@ -287,8 +247,3 @@ def _shadows(
     seen = [predict(job.model, pool.samples, job.prepare, model.device) for job in watched(jobs, "predicting")]
     opened = isinstance(model.module, OpenSet)
     return [_opened(log_probs) if opened else Said(log_probs) for log_probs in seen], held
-
-
-def _variation(p: Values, q: Values) -> float:
-    """Total variation: 0 where two class mixes are the same, 1 where they have no class in common."""
-    return float(np.abs(p - q).sum() / 2)

@@ -196,6 +196,8 @@ def _clients(summary: dict[str, Any]) -> str:
     each = size(sum(client["bytes"] for client in clients) / len(clients))
     words = [f"{count(len(clients), 'client')} sent one file each{f', {each} on average' if crowd(summary) else ''}."]
     words += [f"{count(refused, 'other file')} {'was' if refused == 1 else 'were'} refused."] if refused else []
+    gone = len(summary.get("withdrawn", []))
+    words += [f"{gone} more {'has' if gone == 1 else 'have'} withdrawn, and nothing of them is in it."] if gone else []
     words += [] if crowd(summary) else [f"Fewer than {CROWD} were heard: an average would be somebody's own number."]
     words += [_safe(line) for line in in_secret(summary)]
     promised = [f"- {entry['client']}: {_safe(entry['privacy'])}" for entry in promises(clients)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import shlex
@@ -28,11 +29,17 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def provenance(seed: int, device: torch.device | None = None) -> dict[str, Any]:
-    """Command, commit (null outside a checkout), versions, machine, device, seed and date of the present process."""
+    """Command, code, versions, machine, device, seed and date of the present process.
+
+    The code is the package's files, by a hash, and the commit; where that is null, ``commit_unknown`` says why.
+    """
     device = device or torch.device("cpu")
+    found = os.environ.get("FEDOL_COMMIT") or commit()  # the variable: where a copy has no .git
     return {
         "command": command(),
-        "commit": os.environ.get("FEDOL_COMMIT") or commit(),  # the variable: where a copy has no .git
+        "commit": found,
+        **({} if found else {"commit_unknown": f"{PACKAGE} is not in a git checkout of FedOL; code names its files"}),
+        "code": code(),
         "versions": {**versions("numpy"), "cuda": torch.version.cuda},
         "machine": {"system": platform.platform(), "processor": processor(), "cores": os.cpu_count()},
         "device": device_name(device),
@@ -62,6 +69,17 @@ def commit() -> str | None:
     if _git("rev-parse", "--show-toplevel") != str(PACKAGE.parent):
         return None
     return (_git("rev-parse", "HEAD") or "") + ("-dirty" if _git("status", "--porcelain", "--", str(PACKAGE)) else "")
+
+
+@cache
+def code() -> str:
+    """A hash of the package's files: the same code has the same, in a checkout and installed from a wheel."""
+    digest = hashlib.sha256()
+    for file in sorted(PACKAGE.rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            digest.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0")
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:16]
 
 
 def processor() -> str:

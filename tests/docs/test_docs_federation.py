@@ -1,4 +1,4 @@
-"""The commands of docs/federation.md, gain.md, https.md and secret-sum.md, as a reader would give them, in order."""
+"""The commands of docs/federation.md, gain.md, https.md and secret-sum.md, as a reader gives them, in their order."""
 
 from __future__ import annotations
 

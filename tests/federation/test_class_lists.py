@@ -27,6 +27,8 @@ from fedol.model import Architecture, ServerModel
 from fedol.model import load as load_model
 from fedol.training import Recipe
 
+pytestmark = pytest.mark.usefixtures("free_to_send")
+
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 LISTS = {"alice": ["seven", "two", "nine"], "bob": ["zero", "one", "three", "four"], "carol": ["six", "five", "eight"]}
 LISTS["dave"] = ["seven"]

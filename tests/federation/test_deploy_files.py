@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import Command
 from real_deployment import free_ports, listens, tool, until, whole_nginx
 
 from fedol.federation.deploy import behind_proxy, new_deployment
@@ -49,7 +50,8 @@ def git(place: Path, *arguments: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-SCRIPTS = {"connection.sh", "nginx.conf", "register.sh", "run.sh", "superlink.sh", "fedol-superlink.service"}
+SCRIPTS = {"connection.sh", "nginx.conf", "register.sh", "run.sh", "superlink.sh"}
+SCRIPTS |= {"fedol-superlink.service", "fedol-serve.service"}
 KEPT = {
     "": {".gitignore", "Dockerfile", "README.md", "compose.yaml"},
     "authority": {".gitignore"},
@@ -201,12 +203,24 @@ def test_nginx_lets_nodes_through_and_nothing_else(front: tuple[Path, int, list[
 
 def test_systemd_accepts_the_units(folder: Path) -> None:
     program = tool("systemd-analyze")
-    units = [folder / "server" / "fedol-superlink.service", folder / "client-1" / "fedol-supernode.service"]
+    names = ("server/fedol-superlink.service", "server/fedol-serve.service", "client-1/fedol-supernode.service")
+    units = [folder / name for name in names]
+    (folder / "fedol").symlink_to(sys.executable)
     for unit in units:  # it looks whether the scripts are there
-        unit.write_text(unit.read_text().replace("/srv/fedol", str(folder)))
+        here = unit.read_text().replace("/srv/fedol", str(folder)).replace("/opt/fedol/bin/fedol", f"{folder}/fedol")
+        unit.write_text(here)
     done = subprocess.run([program, "verify", *units], capture_output=True, text=True)
     said = [line for line in done.stderr.splitlines() if "fedol-" in line]  # not what it says of this machine's own
     assert said == [] and done.returncode == 0, done.stderr
+
+
+def test_the_units_command_is_one(folder: Path, command: Command) -> None:
+    """What the unit of ``fedol serve`` starts is understood; it then misses the task, which is not there."""
+    unit = (folder / "server" / "fedol-serve.service").read_text()
+    (line,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    words = line.replace("/srv/fedol", str(folder)).replace("--metrics 9464", "--metrics 0").split()[1:]
+    said = command(*words)
+    assert said.code == 2 and "There is no task in" in said.err
 
 
 def test_nginx_accepts_its_file(folder: Path) -> None:

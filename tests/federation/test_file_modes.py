@@ -18,7 +18,10 @@ from fedol.federation.roster import Roster
 from fedol.federation.transports.flower_client import Node
 from fedol.files import write_atomically
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes"),
+    pytest.mark.usefixtures("free_to_send"),
+]
 
 
 @pytest.fixture(autouse=True)

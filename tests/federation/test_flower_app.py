@@ -30,6 +30,8 @@ from fedol.cli.serverapp import federate
 from fedol.federation.transports.flower_client import answer, app
 from fedol.federation.transports.flower_inbox import pack
 
+pytestmark = pytest.mark.usefixtures("free_to_send")
+
 TINY = {"server-model": "mlp", "iterations": 2, "epochs": 3, "batch-size": 16, "device": "cpu"}
 
 

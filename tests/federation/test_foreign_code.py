@@ -28,6 +28,8 @@ from fedol.model import Architecture, ServerModel
 from fedol.models import create
 from fedol.models.registry import is_code
 
+pytestmark = pytest.mark.usefixtures("free_to_send")
+
 # The same net as ``mlp``, so that it fits the files that name it; whoever imports it leaves a trace.
 NETS = """from pathlib import Path
 

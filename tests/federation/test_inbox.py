@@ -119,3 +119,25 @@ def test_a_stranger_cannot_choose_a_path(desk: Desk, federation: Federation) -> 
     desk.put("x.fedol", Container({**container.header, "client": "../../evil"}, container.body).pack())
     assert "cannot be named" in desk.scan().refused["x.fedol"]
     assert not (desk.out.parent / "evil.fedol").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_a_file_whose_permissions_are_mended_is_looked_at_again(
+    desk: Desk, federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.put("alice.fedol", federation.file("alice").read_bytes())
+    place, real = desk.path / "alice.fedol", os.open
+    place.chmod(0o000)
+
+    def opened(path: object, flags: int, mode: int = 0o777) -> int:
+        if str(path) == str(place) and not place.stat().st_mode & 0o400:
+            raise PermissionError(13, "Permission denied")  # which root, who runs this suite somewhere, never gets
+        return real(path, flags, mode)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(os, "open", opened)
+    assert "Permission denied" in desk.scan().refused["alice.fedol"]
+    before = place.stat().st_mtime_ns
+    place.chmod(0o600)
+    assert place.stat().st_mtime_ns == before
+    roster = desk.scan()
+    assert list(roster.clients) == ["alice"] and not roster.refused

@@ -15,7 +15,8 @@ from small_federation import Federation
 from fedol import Task
 from fedol.errors import InputError
 from fedol.federation.client import client_data, client_fit
-from fedol.federation.predictors import _knowledge, predict_knowledge
+from fedol.federation.outputs import knowledge_of
+from fedol.federation.predictors import predict_knowledge
 from fedol.federation.taskfolder import TaskFolder
 from fedol.training import Epoch, Recipe
 
@@ -176,8 +177,10 @@ def test_probabilities_that_do_not_sum_to_one_are_not_taken_for_logits(
     probs = np.random.default_rng(0).dirichlet(np.ones(10), size=40)
     task = Task.of(public, [str(digit) for digit in range(10)])
     with pytest.raises(InputError, match="look like probabilities, but their rows sum to"):
-        _knowledge(change(probs), task, "me")
+        knowledge_of(change(probs), task, "me")
     logits = np.abs(np.random.default_rng(1).normal(size=(40, 10)))  # of a network that ends with a ReLU
     np.testing.assert_allclose(
-        _knowledge(logits, task, "me").log_probs.exp(), np.exp(logits) / np.exp(logits).sum(1, keepdims=True), rtol=1e-4
+        knowledge_of(logits, task, "me").log_probs.exp(),
+        np.exp(logits) / np.exp(logits).sum(1, keepdims=True),
+        rtol=1e-4,
     )

@@ -60,13 +60,14 @@ def whole(federation: Federation, tmp_path_factory: pytest.TempPathFactory) -> b
 def test_killed_again_and_again(federation: Federation, whole: bytes, tmp_path: Path) -> None:
     """Each start is killed a little further into its work; the last one ends with the same bytes.
 
-    A start writes configuration (the first one), task, roster, then each client's copy, the roster again, epochs,
-    votes and iterations: so these moments lie in the validation, within an iteration, between two, and in the writing
-    of the result.
+    A start writes configuration (the first one), task, an event, roster, then each client's copy and event, the roster
+    again, epochs, votes and iterations, each event with the log's head after it: so these moments lie in the
+    validation, within a line of the log, within an iteration, between two, and in the writing of the result.
     """
     inbox, out = federation.inbox(tmp_path / "inbox", "alice", "bob", "carol"), tmp_path / "run"
     command = serve(federation, inbox, out)
-    kills = [(1, "within"), (5, "before"), (7, "within"), (9, "after"), (5, "before"), (7, "within"), (4, "after")]
+    kills = [(1, "within"), (7, "before"), (17, "within"), (3, "after"), (10, "after"), (2, "within")]
+    kills += [(7, "before"), (10, "within"), (6, "after")]
     stages = []
     for moment, when in kills:
         process = subprocess.run(

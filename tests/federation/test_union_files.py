@@ -26,6 +26,8 @@ from fedol.methods.union import answers
 from fedol.model import load as load_model
 from fedol.training import Epoch, Recipe, predict
 
+pytestmark = pytest.mark.usefixtures("free_to_send")
+
 NAMES = ("alice", "bob", "carol", "dave")
 TINY = ["--model", "mlp", "--epochs", 3, "--batch-size", 16, "--device", "cpu"]
 

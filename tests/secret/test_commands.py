@@ -217,6 +217,7 @@ def test_inspect_and_predict(place: Place, command: Command) -> None:
     assert code == 2 and "The task sums masses, but alice has none" in err
 
 
+@pytest.mark.usefixtures("free_to_send")
 def test_a_node_of_flower_seals(place: Place) -> None:
     pytest.importorskip("flwr", reason="needs Flower")
     from fedol.federation.roster import Roster
@@ -235,6 +236,7 @@ def test_a_node_of_flower_seals(place: Place) -> None:
     assert "bad.fedol is refused" in str(answer(question, {**node, "knowledge": str(place("bad.fedol"))})["error"])
 
 
+@pytest.mark.usefixtures("free_to_send")
 def test_a_flower_server_collects_what_its_nodes_seal(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     """The real apps over a grid in this process; then the helpers and the sums, from the server's copies."""
     pytest.importorskip("flwr", reason="needs Flower")

@@ -123,9 +123,9 @@ class Inbox(Transport):
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    """Changes whenever the file does; None where it has just gone."""
+    """Changes whenever the file does, or who may read it; None where it has just gone."""
     try:
         state = path.lstat()
     except OSError:
         return None
-    return state.st_ino, state.st_size, state.st_mtime_ns
+    return state.st_ino, state.st_size, state.st_mtime_ns, state.st_mode, state.st_uid, state.st_gid

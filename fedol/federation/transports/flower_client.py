@@ -11,8 +11,10 @@ What the configuration may say (Flower calls it the node config):
     width, epochs, batch-size, lr, optimiser, schedule, augment, seed, device, ...   of that training
     folds      of that training too: with masses, for a server whose method is union
     own-classes of that training too: the model and the file have the classes alone that the samples have
+    outputs    logits or multilabel, where a trained model's outputs do not show what they are (``federation.outputs``)
     trust-code whether a .safetensors file that names a class as its model may have that class imported and called
-    codec, key how the file is packed, and what it is signed with
+    codec, key how the file is packed, and what it is signed with; release: how much less it says (``privacy.release``)
+    policy     the site's rules for what may leave it (``federation.policy``); without one, nothing does
     cache      where finished files are kept, so that no question is worked on twice; and the epochs of a training, so
                that a node that was killed goes on
 """
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from os.path import expanduser
@@ -34,13 +37,19 @@ from fedol.data import Reading
 from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError, cause, unknown
 from fedol.federation.client import client_fit
+from fedol.federation.outputs import checked
+from fedol.federation.policy import Forbidden, Policy
 from fedol.federation.predictors import predict_knowledge
+from fedol.federation.record import Unapproved
+from fedol.federation.releasing import noted
 from fedol.federation.taskfolder import TaskFolder
-from fedol.federation.transports.flower_inbox import Values, pack, unpack
+from fedol.federation.transports.flower_inbox import WAITING, Values, pack, unpack
 from fedol.files import private_folder, write_atomically
 from fedol.knowledge import Knowledge
 from fedol.knowledge.container import read_bounded
 from fedol.knowledge.header import check_sender
+from fedol.privacy.release import parsed, released
+from fedol.secret.sealed import CODEC as SEALED
 from fedol.secret.sealed import Sealed, file_for
 from fedol.settings import ClientSettings, check_kinds
 
@@ -64,8 +73,11 @@ class Node(ClientSettings, Whose):
     knowledge: str = ""
     public: str = ""
     trust_code: bool = False
+    outputs: str = ""
     codec: str = ""
+    release: str = ""
     key: str = ""
+    policy: str = ""
     cache: str = "~/.cache/fedol"
 
     @classmethod
@@ -85,6 +97,8 @@ class Node(ClientSettings, Whose):
                 raise InputError(f"The node config lacks '{name}'; write its folder anew with `fedol deploy new`.")
         node = cls(**values)  # type: ignore[arg-type]
         check_kinds(node, "node setting")
+        if node.release:
+            parsed(node.release)
         if not node.knowledge and not node.model:
             raise InputError("The node config names neither a 'model' nor a 'knowledge' file; give one of them.")
         return node
@@ -98,6 +112,16 @@ class Node(ClientSettings, Whose):
             )
         if task_id != folder.task.id:
             raise FedolError(f"{self.task} holds the task {folder.task.id}, but the server asks for {task_id}.")
+        rules = Policy.found(Path(self.policy) if self.policy else None)
+        if rules is None:
+            raise FedolError("This node has no policy, so nothing leaves it; say in its config which, or write one.")
+        file = self._file(folder, rules)
+        data = read_bounded(file, folder.task.limit)
+        rules.check_leaving(file, data)
+        return data
+
+    def _file(self, folder: TaskFolder, rules: Policy) -> Path:
+        """Where the knowledge file lies, which has not left yet."""
         public = folder.samples(Path(self.public).expanduser() if self.public else None)
         if self.knowledge:
             path = Path(self.knowledge).expanduser()
@@ -106,17 +130,23 @@ class Node(ClientSettings, Whose):
                 _ = Sealed.decode(data, folder.task) if folder.task.secret else Knowledge.decode(data, folder.task)
             except InputError as error:
                 raise InputError(f"{path} is refused: {error}.", path) from None
-            return data
+            return path
         key, codec = Path(self.key).expanduser() if self.key else None, self.codec or folder.task.codec
         check_sender(self.client, codec, key, folder.task)
-        kept = Path(self.cache).expanduser() / f"{task_id}-{self.digest()}.fedol"
+        rules.check_making(SEALED if folder.task.secret else codec, self.release or None)
+        kept = Path(self.cache).expanduser() / f"{folder.task.id}-{self.digest()}.fedol"
         if not kept.exists():
             private_folder(kept.parent)
             trained = kept.with_suffix(".safetensors")
             model = self._fit(folder, public, trained) if self.data else expanduser(self.model)
-            knowledge = predict_knowledge(model, public, folder.task, self.client, self.trust_code)
-            write_atomically(kept, file_for(folder.task, knowledge, codec, key), private=True)
-        return kept.read_bytes()
+            knowledge = predict_knowledge(
+                model, public, folder.task, self.client, self.trust_code, checked(self.outputs)
+            )
+            knowledge = released(knowledge, self.release) if self.release else knowledge
+            data = file_for(folder.task, knowledge, codec, key)
+            noted(kept, data, model, self.release or None)
+            write_atomically(kept, data, private=True)
+        return kept
 
     def _fit(self, folder: TaskFolder, public: Samples, out: Path) -> str:
         client_fit(
@@ -127,7 +157,9 @@ class Node(ClientSettings, Whose):
 
     def digest(self) -> str:
         """Changes with everything that the answer depends on: the settings, and the content of the files they name."""
-        settings = {name: value for name, value in asdict(self).items() if name not in ("cache", "trust_code")}
+        later = {name: getattr(self, name) for name in ("outputs", "release")}  # settings that nodes once did not have
+        other = ("cache", "trust_code", "policy", *(name for name, value in later.items() if not value))
+        settings = {name: value for name, value in asdict(self).items() if name not in other}
         places = [_file(self.model), _file(self.data), self.key]
         content = [_content(Path(place).expanduser()) for place in places if place]
         return hashlib.sha256(json.dumps([settings, content], sort_keys=True).encode()).hexdigest()[:32]
@@ -167,6 +199,11 @@ def answer(question: dict[str, object], config: dict[str, object]) -> Values:
     name = str(config.get("client", ""))
     try:
         data = Node.read(config).answer(str(question.get("task")), str(question.get("public")))
+    except (Unapproved, Forbidden) as error:  # the numbers, and where files lie, are the site's own
+        logging.getLogger("fedol.node").warning("%s", error)
+        waits = isinstance(error, Unapproved)
+        why = "its file waits for the site's approval" if waits else "the site's policy does not let its file leave"
+        return {"client": name, "error": why, **({WAITING: True} if waits else {})}
     except FedolError as error:
         return {"client": name, "error": str(error)}
     except Exception as error:  # the node's own model and data can fail anywhere

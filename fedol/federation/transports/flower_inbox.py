@@ -13,11 +13,13 @@ from fedol.federation.transports import Nodes, Transport
 from fedol.files import write_json
 from fedol.knowledge.container import Incomplete
 from fedol.knowledge.task import Task
-from fedol.text import MOST, printable
+from fedol.text import MOST, printable, steady
 
 FOREVER = 7 * 86_400.0  # seconds that a message lives where no deadline ends the collection
 UNAVAILABLE = 5  # the code of a reply that Flower gives for a node whose heartbeats have stopped
 BODY = "fedol"
+WAITING = "waiting"  # in an answer: there is a file, which the site has not approved yet
+AGAIN = 30.0  # seconds after which a node that waits is asked again
 
 Values = dict[str, str | bytes | int | float]
 
@@ -45,6 +47,7 @@ class Exchange:
         self._asked: dict[str, int] = {}  # message -> node
         self.nodes: dict[int, str] = {}  # those connected now, by their registered names
         self.done: set[int] = set()  # those that have answered, whatever the answer was
+        self._later: dict[int, float] = {}  # those that wait for an approval, and when to ask them again
 
     @property
     def waiting(self) -> set[int]:
@@ -55,15 +58,19 @@ class Exchange:
         """Ask who is new, and yield (node, answer) for each reply; a string says why there is none."""
         self.nodes = {info.node_id: info.name for info in self._grid.get_nodes()}
         self.done &= set(self.nodes)
-        for node in sorted(set(self.nodes) - self.waiting - self.done):
+        resting = {node for node, then in self._later.items() if then > steady()}
+        for node in sorted(set(self.nodes) - self.waiting - self.done - resting):
             message = Message(pack(self._question), node, MessageType.TRAIN, ttl=self._ttl)
             for identity in self._grid.push_messages([message]):
                 self._asked[identity] = node
         for reply in self._grid.pull_messages(list(self._asked)) if self._asked else ():
             node = self._asked.pop(reply.metadata.reply_to_message_id)
-            if not reply.has_error() or reply.error.code != UNAVAILABLE:  # else: again, as soon as it is back
+            answer = f"{reply.error.reason} (code {reply.error.code})" if reply.has_error() else unpack(reply)
+            if not isinstance(answer, str) and answer.get(WAITING):
+                self._later[node] = steady() + AGAIN
+            elif not reply.has_error() or reply.error.code != UNAVAILABLE:  # else: again, as soon as it is back
                 self.done.add(node)
-            yield node, f"{reply.error.reason} (code {reply.error.code})" if reply.has_error() else unpack(reply)
+            yield node, answer
 
 
 GRACE = 30.0  # seconds that a message outlives the deadline, so that its end is the server's decision
@@ -78,6 +85,7 @@ class GridInbox(Transport):
         self._expected, self._bytes = expected, 0
         self.state = Nodes()
         self._names: dict[int, str] = {}
+        self._unapproved: dict[int, str] = {}  # nodes whose site has not approved, and what they say
 
     @property
     def arriving(self) -> dict[str, str]:
@@ -87,6 +95,7 @@ class GridInbox(Transport):
             self._name(node): "no answer so far" if node in self._exchange.nodes else gone
             for node in sorted(self._exchange.waiting)
         }
+        asked |= {self._name(node): why for node, why in self._unapproved.items()}
         never = set(self._expected) - set(self._names.values())
         return asked | dict.fromkeys(sorted(never), "the node has not connected")
 
@@ -102,6 +111,10 @@ class GridInbox(Transport):
             return roster.refuse(self._name(node), f"the node failed: {_said(answer)}")
         self._names.setdefault(node, _said(answer.get("client"))[:64])
         data, name = answer.get("knowledge"), self._name(node)
+        self._unapproved.pop(node, None)
+        if answer.get(WAITING):
+            self._unapproved[node] = _said(answer.get("error"))
+            return roster
         if not isinstance(data, bytes):
             return roster.refuse(name, _said(answer.get("error")) or "its answer holds no knowledge")
         self._bytes += len(data)

@@ -25,8 +25,8 @@ from fedol.data.reading import Reading, sited
 from fedol.data.samples import Samples
 from fedol.distillation import Learnt, Note, Store, hear, learn
 from fedol.errors import FedolError, InputError
+from fedol.knowledge.ahead import Uploads
 from fedol.knowledge.task import Task
-from fedol.knowledge.upload import Uploads
 from fedol.methods import Client, Lesson, Method, Teacher
 from fedol.methods.sides import guarded
 from fedol.model import Architecture

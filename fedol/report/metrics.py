@@ -15,16 +15,8 @@ if TYPE_CHECKING:
     from fedol.training import Epoch
 
 HERE = "127.0.0.1"
-KINDS = (
-    "started",
-    "received",
-    "accepted",
-    "refused",
-    "turned_away",
-    "incomplete",
-    "closed",
-    "trained",
-)  # shown also before there is one
+# Shown also before there is one.
+KINDS = ("started", "received", "accepted", "refused", "turned_away", "incomplete", "closed", "trained")
 HELP = {
     "fedol_events_total": ("counter", "Events of the run's log since this process began, by kind."),
     "fedol_received_bytes_total": ("counter", "Bytes of accepted files since this process began."),

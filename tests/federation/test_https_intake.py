@@ -19,6 +19,8 @@ pytest.importorskip("starlette", reason="listening needs the extra https: pip in
 pytest.importorskip("cryptography", reason="receipts are signed, which needs the package cryptography")
 
 from certificates import issue
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from small_federation import Federation
 from small_intake import Listening, until
 
@@ -400,6 +402,9 @@ def test_over_tls(folder: TaskFolder, federation: Federation, tmp_path: Path, se
         with pytest.raises(FedolError, match="hangs up at once; it may want https://"):
             sender(listening, federation, url=listening.url.replace("https", "http"), insecure=True).send("")
         assert "carol" not in listening.roster.clients
+    shown = hashlib.sha256(x509.load_pem_x509_certificate(cert.read_bytes()).public_bytes(Encoding.DER)).hexdigest()
+    known_by = [line["facts"]["known_by"] for line in read(tmp_path / "run") if line["kind"] == "received"]
+    assert known_by[0].startswith("token ") and known_by[1] == f"certificate {shown[:16]}"
 
 
 def sender(listening: Listening, federation: Federation, **given: Any) -> Sender:

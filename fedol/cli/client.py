@@ -40,7 +40,12 @@ def fit(
     settings: dict[str, Any],
     task: TaskDir,
     data: Annotated[str, typer.Option(help=f"Your data: {LABELLED}, or my.py:function.")],
-    model: Annotated[str, typer.Option(help="resnet20, cnn, my.py:Class, ...")] = "resnet20",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="resnet20, cnn, my.py:Class, forest, ... (default: resnet20; tables, texts: mlp; signals: cnn1d)"
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The trained model.")] = Path("model.safetensors"),
     config: Config = None,
     trust_code: TrustCode = False,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fedol.core.arrays import Array
 from fedol.data.samples import Samples, samples
-from fedol.data.stored import load_samples, store, stored
+from fedol.data.stored import load_samples, store, stored, told_kind
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_json, write_json
 from fedol.knowledge.task import Task
@@ -61,15 +61,23 @@ class TaskFolder:
 
     def samples(self, elsewhere: Path | None = None) -> Samples:
         """The public samples, from the folder or ``elsewhere``: exactly those the task was made of, in their order."""
-        place = elsewhere or stored(self.path)
-        if not place.exists():
-            raise FedolError(f"The public samples are not in {place}; say where with --public.")
+        place = self._place(elsewhere)
         found, _ = load_samples(place, self.task.samples)
         if found.fingerprint != self.task.fingerprint:
             raise FedolError(
                 f"The {found.kind} in {place} are not the task's, or not in its order; get the right ones."
             )
         return found
+
+    def kind(self, elsewhere: Path | None = None) -> str:
+        """What the public samples are, by as little as tells it."""
+        return told_kind(self._place(elsewhere)) or self.samples(elsewhere).kind
+
+    def _place(self, elsewhere: Path | None) -> Path:
+        place = elsewhere or stored(self.path)
+        if not place.exists():
+            raise FedolError(f"The public samples are not in {place}; say where with --public.")
+        return place
 
     def known(self, elsewhere: Path | None = None) -> Samples | None:
         """The public samples likewise; None where there is only their fingerprint."""

@@ -132,6 +132,9 @@ def new_task(
         raise InputError("Give --classes a,b,c (a sample has one) or --findings a,b,c (it may have several).")
     told = folder.resolve().name if name is None else name
     names = class_names(findings or classes or "")
+    columns = getattr(shared, "label", ())
+    if findings and len(columns) > 1 and columns != tuple(names):
+        raise InputError(f"Findings go by the names of their columns; give --findings {','.join(columns)}.")
     base = Task.of(shared, ANSWERS, told, names) if findings else Task.of(shared, names, told)
     accepted = tuple(codec.strip() for codec in codecs.split(",") if codec.strip())
     # Not from a seed: a federation that is repeated must not take what was signed for the last one.

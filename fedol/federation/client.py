@@ -38,8 +38,6 @@ def client_data(source: str, task: Task, reading: Reading = Reading()) -> tuple[
     """
     data = _made(source) if ":" in source and not Path(source).exists() else load(source, reading=reading)
     index = task_classes(data, task)
-    if task.findings:
-        return data.train, data.test
     train, test = (Labelled(part.samples, index[part.y]) for part in (data.train, data.test))
     return train, test
 

@@ -184,7 +184,9 @@ class Columns:
     """What the columns of a file of rows mean. One that nobody names is a feature."""
 
     label: str | None = setting(
-        None, "In a table: the column of the labels, where it is not called label, class, target or y.", DATA
+        None,
+        "In a table: the column of the labels, where it is not called label, class, target or y; a,b are findings.",
+        DATA,
     )
     text: str | None = setting(None, "In a table: the column of the texts to classify, or several a,b.", DATA)
     categories: str | None = setting(

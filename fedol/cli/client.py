@@ -89,7 +89,7 @@ def fit(
         result = client_fit(
             folder.task, data, model, out, recipe_of(wanted), wanted.width, wanted.seed, wanted.device,
             on_epoch=progress.epoch, budget=budget, folds=wanted.folds, public=shared, own_classes=wanted.own_classes,
-            reading=Reading.of(wanted),
+            reading=Reading.of(wanted).under(folder.reading),
         )  # fmt: skip
     if as_json:
         print(json.dumps({"out": str(out), **result}))

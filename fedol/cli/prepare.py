@@ -146,7 +146,10 @@ def new_task(
     task = summed_in_secret(task, helpers, given, {name: value for name, value in noise.items() if value is not None})
     if tokens and not clients:
         raise InputError("Tokens are for clients that the task lists; give each one with --client NAME.")
-    written = TaskFolder.create(folder, task, None if only_fingerprint else shared)
+    if only_fingerprint:  # who has the samples reads them as here
+        written = TaskFolder.create(folder, task, None, Reading.said_by(shared))
+    else:
+        written = TaskFolder.create(folder, task, shared)
     for who in clients if tokens else ():
         new_token(written, who, Path(tokens or "", f"{who}{SUFFIX}"))
     if as_json:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedol.data.columns import CATEGORY, NUMBER, Column, Reader
 from fedol.data.dataset import Dataset, Labelled, holdout
 from fedol.data.findings import strata
-from fedol.data.labels import Labels, Names
+from fedol.data.labels import Labels, Names, named, plain
 from fedol.data.labels import Reader as LabelReader
 from fedol.data.own import load_test as load_test_arrays
 from fedol.data.rows import TEXT, Rows, frame_rows, holds_rows, is_frame, read_rows
@@ -23,8 +23,9 @@ from fedol.data.texts import Texts
 from fedol.errors import InputError, unknown
 from fedol.progress import watched
 from fedol.settings import Columns
-from fedol.text import printable
+from fedol.text import is_text, printable
 
+KINDS = {NUMBER, CATEGORY}
 USUAL = ("label", "class", "target", "y")  # in any case: what a column of labels may be called without a word
 
 
@@ -46,15 +47,38 @@ class Reading:
         label = () if settings.label is None else (settings.label,)
         return cls(label, text, categories, missing, settings.test)
 
-    def under(self, known: Any) -> Reading:
-        """The same for rows that must be like those of a table, or of its encoding."""
+    @classmethod
+    def said_by(cls, known: Any) -> Reading:
+        """As a table, texts, or an encoding of such have been read."""
         columns = {column.name: column.kind for column in getattr(known, "columns", ())}
-        text = getattr(known, "text", ())
-        missing = (*self.missing, *getattr(known, "missing", ()))
-        label = self.label or getattr(known, "label", ())
+        text, missing, label = (tuple(getattr(known, name, ())) for name in ("text", "missing", "label"))
+        return cls(label, text, missing=missing, columns=columns)
+
+    def under(self, known: Any) -> Reading:
+        """The same for rows that must be like those that are ``known``, or that were read as another reading says."""
+        said = known if isinstance(known, Reading) else Reading.said_by(known)
         return replace(
-            self, label=label, columns=columns, text=text or self.text, missing=tuple(dict.fromkeys(missing))
+            self,
+            label=self.label or said.label,
+            columns=said.columns or self.columns,
+            text=said.text or self.text,
+            missing=tuple(dict.fromkeys((*self.missing, *said.missing))),
         )
+
+    def as_json(self) -> dict[str, Any]:
+        """What rows that others have must be read by; nothing where there are none."""
+        told = {"label": plain(self.label), "columns": dict(self.columns), "text": self.text, "missing": self.missing}
+        return {name: value for name, value in told.items() if value}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Reading:
+        """What ``as_json`` gave, or an error that says what makes no sense: it may be a stranger's."""
+        label, columns = named(told.get("label")), dict(told.get("columns", {}))
+        text, missing = tuple(told.get("text", ())), tuple(told.get("missing", ()))
+        words = (*label, *columns, *text, *missing)
+        if not all(isinstance(word, str) and is_text(word) for word in words) or set(columns.values()) - KINDS:
+            raise InputError("what its columns mean makes no sense")
+        return cls(label, text, missing=missing, columns=columns)
 
 
 def _listed(words: str | None) -> tuple[str, ...]:

@@ -76,6 +76,34 @@ def test_from_a_task_to_the_classes_of_new_rows(
     assert told["columns"] == ["age", "pain"] and told["codes"]["pain"].keys() == {"mild", "chest"}
 
 
+def test_a_task_without_its_samples_says_how_they_are_read(folder: Path, command: Command) -> None:
+    task, public = folder / "apart", folder / "public.csv"
+    made = ("--public", public, "--label", "ill", "--classes", "no,yes", "--missing", "-9", "--only-fingerprint")
+    assert command("task", "new", task, *made).code == 0
+    told = json.loads((task / "task.json").read_text())["reading"]
+    assert told == {"label": "ill", "columns": {"age": "number", "pain": "category"}, "missing": ["-9"]}
+    client = (
+        "--data",
+        folder / "bob.csv",
+        "--epochs",
+        "2",
+        "--device",
+        "cpu",
+        "--quiet",
+        "--out",
+        folder / "b.safetensors",
+    )
+    assert command("client", "fit", task, *client).code == 0, "its own rows are read alike without the public ones"
+    model = ("--model", folder / "b.safetensors", "--out", folder / "b.fedol")
+    found = command("client", "predict", task, "--public", public, *model)
+    assert found.code == 0, found.err
+    broken = json.loads((task / "task.json").read_text()) | {"reading": {"columns": {"age": "colour"}}}
+    (task / "task.json").write_text(json.dumps(broken))
+    found = command("client", "predict", task, "--public", public, *model)
+    assert found.code == 2 and "what its columns mean makes no sense" in found.err
+    one_sentence(found.err.strip())
+
+
 WRONG = {
     "a column less": ("age,ill\n50,no\n", "has no column 'pain'"),
     "a word for a number": ("age,pain,ill\n50,mild,no\nold,mild,yes\n", "row 2, column 'age': 'old' is not a number"),

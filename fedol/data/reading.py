@@ -31,13 +31,14 @@ USUAL = ("label", "class", "target", "y")  # in any case: what a column of label
 
 @dataclass(frozen=True)
 class Reading:
-    """What the columns of rows mean; those that nobody names are features."""
+    """How files become samples: what the columns of rows mean, of which those that nobody names are features."""
 
     label: Names = ()  # of several columns each marks a finding
     text: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     test: str | None = None  # the file of the test rows; without one a fifth is held out
+    image_size: int | None = None  # that image files are made
     columns: Mapping[str, str] = field(default_factory=dict)  # the features and their kinds, where a task fixes them
 
     @classmethod
@@ -45,17 +46,17 @@ class Reading:
         """As settings say it."""
         text, categories, missing = map(_listed, (settings.text, settings.categories, settings.missing))
         label = () if settings.label is None else (settings.label,)
-        return cls(label, text, categories, missing, settings.test)
+        return cls(label, text, categories, missing, settings.test, settings.image_size)
 
     @classmethod
     def said_by(cls, known: Any) -> Reading:
-        """As a table, texts, or an encoding of such have been read."""
+        """As samples, or what a preprocessing was fitted to, have been read."""
         columns = {column.name: column.kind for column in getattr(known, "columns", ())}
         text, missing, label = (tuple(getattr(known, name, ())) for name in ("text", "missing", "label"))
-        return cls(label, text, missing=missing, columns=columns)
+        return cls(label, text, missing=missing, image_size=getattr(known, "image_size", None), columns=columns)
 
     def under(self, known: Any) -> Reading:
-        """The same for rows that must be like those that are ``known``, or that were read as another reading says."""
+        """The same for samples that must be like ``known`` ones, or like those of another reading."""
         said = known if isinstance(known, Reading) else Reading.said_by(known)
         return replace(
             self,
@@ -63,6 +64,7 @@ class Reading:
             columns=said.columns or self.columns,
             text=said.text or self.text,
             missing=tuple(dict.fromkeys((*self.missing, *said.missing))),
+            image_size=said.image_size or self.image_size,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -100,7 +102,7 @@ def load_rows(path: Path, reading: Reading = Reading()) -> Dataset:
 def load_test(path: Path, reading: Reading) -> Dataset:
     """Labelled samples to score a model with, which are then both parts: rows, or ``test_x`` and ``test_y``."""
     if not holds_rows(path):
-        return load_test_arrays(path)
+        return load_test_arrays(path, reading.image_size)
     with read_rows(path) as rows:
         found, labels = labelled(rows, reading)
     part = Labelled(found, labels.y)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ class TaskFolder:
 
     path: Path
     task: Task
-    reading: Reading = field(default_factory=Reading)  # of the rows, where the public samples are some that travel otherwise
+    reading: Reading = field(default_factory=Reading)  # of public rows that travel otherwise
 
     @classmethod
     def create(cls, path: Path, task: Task, public: Samples | Array | None, reading: Reading = Reading()) -> TaskFolder:
@@ -65,8 +65,8 @@ class TaskFolder:
 
     def samples(self, elsewhere: Path | None = None) -> Samples:
         """The public samples, from the folder or ``elsewhere``: exactly those the task was made of, in their order."""
-        place = self._place(elsewhere)
-        found, _ = load_samples(place, self.task.samples, self.reading)
+        place, reading = self._place(elsewhere), replace(self.reading, image_size=self.task.image_size)
+        found, _ = load_samples(place, self.task.samples, reading)
         if found.fingerprint != self.task.fingerprint:
             raise FedolError(
                 f"The {found.kind} in {place} are not the task's, or not in its order; get the right ones."
@@ -108,6 +108,7 @@ def read_task(values: Any, where: Path) -> Task:
             max_bytes=int(values["max_bytes"]),
             clients=dict(values["clients"]),
             nonce=str(values.get("nonce", "")),
+            image_size=None if (size := values.get("image_size")) is None else int(size),
             secret=Terms.from_json(values.get("secret")),
             publish_targets=values.get("publish_targets") is True,
             findings=tuple(values.get("findings", ())),
@@ -127,6 +128,7 @@ def _plain(task: Task) -> dict[str, Any]:
         "max_bytes": task.max_bytes,
         "clients": dict(task.clients),
         "nonce": task.nonce,
+        **({"image_size": task.image_size} if task.image_size else {}),
         **({"secret": task.secret.as_json()} if task.secret else {}),
         **({"publish_targets": True} if task.publish_targets else {}),
         **({"findings": list(task.findings)} if task.findings else {}),

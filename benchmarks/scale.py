@@ -77,7 +77,7 @@ def cell(folder: str, clients: int, samples: int, classes: int, code: str) -> di
     """Validate, hear and vote in this process by the code that it imports; seconds of each and the peak memory."""
     from fedol.federation.roster import Roster
     from fedol.federation.transports import Inbox
-    from fedol.knowledge.upload import knowledge_files
+    from fedol.knowledge.ahead import knowledge_files
     from fedol.methods import Distillation
     from fedol.methods.fedol import FedOL
 

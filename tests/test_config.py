@@ -66,6 +66,7 @@ def test_every_setting_counts_in_the_hash() -> None:
         "schedule": "cosine",
         "patch": "cutmix",
         "client_patch": "cutout",
+        "image_size": 32,
         "average": 0.9,
         "label": "income",
         "text": "title",

@@ -44,6 +44,25 @@ def test_compare_methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "FedDF" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.parametrize("network", ["stand-in", pytest.param("real", marks=pytest.mark.slow)])
+def test_pretrained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], network: str
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "examples"))
+    import pretrained  # type: ignore[import-not-found]
+
+    if network == "stand-in":
+        monkeypatch.setattr(pretrained, "find_spec", lambda package: None)
+    name = pretrained.encoder()
+    assert ("stands in for it" in capsys.readouterr().out) == (name != pretrained.PRETRAINED)
+    if network == "real" and name != pretrained.PRETRAINED:
+        pytest.skip("EfficientNet-Lite0 is not installed")
+    sizes = {"train": 300, "test": 60, "public": 100} if network == "real" else {}
+    summary = pretrained.federate(tmp_path, name, **sizes)
+    assert summary["server"]["accuracy"] > max(0.4, summary["local"]["mean"])
+    assert "to the first test image" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("example", ["hospitals", "news"])
 def test_tables_and_texts(
     example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

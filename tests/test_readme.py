@@ -37,7 +37,7 @@ def run_main(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_is_something_to_check() -> None:
-    assert (len(blocks("python")), len(COMMANDS)) == (1, 5)
+    assert (len(blocks("python")), len(COMMANDS)) == (1, 6)
 
 
 def test_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,7 +121,10 @@ def new_task(
     from fedol.text import say
 
     with LiveProgress(quiet=as_json):
-        shared, _ = load_samples(public, reading=Reading.of(Columns(**settings)))
+        reading = Reading.of(Columns(**settings))
+        if reading.image_size is not None and not public.is_dir():
+            raise InputError(f"--image-size is for folders of image files, which {public} is not; leave it out.")
+        shared, _ = load_samples(public, reading=reading)
     clients: dict[str, str | None] = {}
     for entry in client or []:
         who, keyed, key = entry.partition("=")

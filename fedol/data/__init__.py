@@ -9,6 +9,7 @@ from fedol.data.bundled import load_digits, load_fashion_mnist
 from fedol.data.cifar import load_cifar10, load_cifar100
 from fedol.data.dataset import Dataset, Labelled, Split, fingerprint, split
 from fedol.data.encoding import Encoding
+from fedol.data.imagefiles import ImageFiles
 from fedol.data.images import Images, Normalisation
 from fedol.data.kinds import from_pair, kind_of_arrays
 from fedol.data.own import load_folder, load_npy, load_npz
@@ -31,6 +32,7 @@ __all__ = [
     "Dirichlet",
     "Encoding",
     "Iid",
+    "ImageFiles",
     "Images",
     "Labelled",
     "Normalisation",
@@ -78,8 +80,13 @@ def kind_of(name: str, text: str | None = None) -> str:
 def load(name: str, data_dir: str | Path | None = None, reading: Reading = Reading()) -> Dataset:
     """Load a dataset by its name in ``DATASETS``, or by the path of a table, an ``.npz`` file or a folder of images.
 
-    ``reading`` says what the columns of a table mean.
+    ``reading`` says what the columns of a table mean, and what size image files are made.
     """
+    if reading.image_size is not None:
+        folder = Path(data_dir or "") if name == "folder" else Path(name)
+        if name != "folder" and (name in DATASETS or not folder.expanduser().is_dir()):
+            raise InputError(f"An image size is for folders of image files, which {name} is not; leave it out.")
+        return load_folder(folder.expanduser(), reading.image_size)
     if name in DATASETS:
         return DATASETS[name](None if data_dir is None else Path(data_dir).expanduser())
     path = Path(name).expanduser()

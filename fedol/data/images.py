@@ -1,8 +1,8 @@
-"""Small images: uint8 in memory, normalised per channel, and augmented by flips, crops and patches."""
+"""Images in memory: normalised per channel, and augmented by flips, crops and patches."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -12,35 +12,46 @@ import torch
 from torch import Tensor
 
 from fedol.core.arrays import Array, fingerprint, to_tensor
+from fedol.data.decoding import BYTE, DEEP, LARGEST_SIZE, Pixels
 from fedol.data.likeness import Likeness, Pictures
 from fedol.data.samples import Batches, Index, Preprocessing, Samples, Shape, register
 from fedol.errors import InputError
 
+PIECE = 1024  # images that are counted at once: counting widens them to int64
 SMALL = 1 << 26  # bytes of float32 images that a CPU keeps normalised, rather than normalise them batch by batch
 
 
 @register
 @dataclass(frozen=True)
 class Normalisation(Preprocessing):
-    """Per-channel mean and standard deviation on the [0, 1] scale."""
+    """Per-channel mean and standard deviation on the [0, 1] scale.
+
+    ``levels`` is the brightest value, and ``image_size`` what image files are made;
+    None where all images have one size.
+    """
 
     kind: ClassVar[str] = "images"
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    levels: int = BYTE
+    image_size: int | None = None
 
     def __call__(self, batch: Tensor) -> Tensor:
-        """uint8 [n, C, H, W] -> normalised float32."""
+        """uint8 or uint16 [n, C, H, W] -> normalised float32."""
         mean = torch.tensor(self.mean, device=batch.device)[:, None, None]
         std = torch.tensor(self.std, device=batch.device)[:, None, None]
-        return (batch.float() / 255 - mean) / std
+        return (batch.float() / self.levels - mean) / std
 
     def blank(self, shape: Shape) -> Tensor:
         """Two black images."""
-        return torch.zeros(2, *shape, dtype=torch.uint8)
+        return torch.zeros(2, *shape, dtype=self._dtype)
 
     def header(self) -> dict[str, Any]:
-        """Mean and deviation."""
-        return {"mean": list(self.mean), "std": list(self.std)}
+        """Mean and deviation; depth and size where they are unusual."""
+        unusual = ({"levels": self.levels} if self.levels != BYTE else {}) | (
+            {"image_size": self.image_size} if self.image_size else {}
+        )
+        return {"mean": list(self.mean), "std": list(self.std), **unusual}
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any], shape: Shape) -> Self:
@@ -53,17 +64,31 @@ class Normalisation(Preprocessing):
                 raise InputError("the mean or the deviation of its pixels makes no sense")
         if min(std) <= 0:
             raise InputError("the deviation of its pixels is not above 0")
-        return cls(tuple(map(float, mean)), tuple(map(float, std)))
+        levels, size = header.get("levels", BYTE), header.get("image_size")
+        sensible = size is None or (type(size) is int and 1 <= size <= LARGEST_SIZE)
+        if levels not in (BYTE, DEEP) or not sensible:
+            raise InputError("the depth or the size of its images makes no sense")
+        return cls(tuple(map(float, mean)), tuple(map(float, std)), levels, size)
 
     def accept(self, values: Samples | Array, shape: Shape) -> Samples:
         """Images of this shape."""
         if not isinstance(values, Samples):
             tensor = to_tensor(values, "images")
-            if tensor.dtype != torch.uint8:  # they would be divided by 255 again
-                what = str(tensor.dtype).removeprefix("torch.")
-                raise InputError(f"The model takes images as uint8, 0 to 255, but these are {what}; convert them.")
+            if tensor.dtype != self._dtype:  # they would be divided by the brightest value again
+                own, theirs = (str(dtype).removeprefix("torch.") for dtype in (self._dtype, tensor.dtype))
+                raise InputError(
+                    f"The model takes images as {own}, 0 to {self.levels}, but these are {theirs}; convert them."
+                )
             values = Images(tensor)
-        return super().accept(values, shape)
+        given = super().accept(values, shape)
+        if bool(given.detail) != (self.levels == DEEP):
+            bits = (16, 8) if self.levels == DEEP else (8, 16)
+            raise InputError(f"The model takes images of {bits[0]} bits, but these have {bits[1]}; convert them.")
+        return given
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return torch.uint16 if self.levels == DEEP else torch.uint8
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +96,7 @@ class Images(Samples):
     """Images of one size in memory."""
 
     kind: ClassVar[str] = "images"
-    values: Tensor  # uint8 [N, channels, H, W]
+    values: Tensor  # uint8 or, where 16 bits are kept, uint16 [N, channels, H, W]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -80,6 +105,16 @@ class Images(Samples):
     def shape(self) -> Shape:
         """Channels, height and width."""
         return tuple(self.values.shape[1:])
+
+    @property
+    def detail(self) -> str:
+        """How deep they are, where that is unusual."""
+        return "16 bits" if self.levels == DEEP else ""
+
+    @property
+    def levels(self) -> int:
+        """The brightest value."""
+        return DEEP if self.values.dtype == torch.uint16 else BYTE
 
     @property  # not kept: whoever made the images may write into them
     def fingerprint(self) -> str:
@@ -102,18 +137,18 @@ class Images(Samples):
         """uint8 [n, channels, H, W]."""
         return self.values[index]
 
-    def array(self) -> npt.NDArray[np.uint8]:
-        """uint8 [N, channels, H, W]; on the CPU the very memory."""
-        pixels: npt.NDArray[np.uint8] = self.values.cpu().numpy()
+    def array(self) -> Pixels:
+        """[N, channels, H, W]; on the CPU the very memory."""
+        pixels: Pixels = self.values.cpu().numpy()
         return pixels
 
     def floats(self) -> npt.NDArray[np.float32]:
         """In [0, 1]."""
-        return super().floats() / np.float32(255)
+        return super().floats() / np.float32(self.levels)
 
     def pictures(self) -> npt.NDArray[np.uint8]:
-        """Themselves."""
-        return self.array()
+        """Themselves; of 16 bits, the upper eight."""
+        return self.array().astype(np.uint8) if self.levels == BYTE else (self.array() >> 8).astype(np.uint8)
 
     def likenesses(self, public: Images) -> list[Likeness]:
         """As pictures, whatever their brightness and contrast and a small shift."""
@@ -121,12 +156,14 @@ class Images(Samples):
 
     def fit(self, public: Images | None = None) -> Normalisation:
         """To a mean of 0 and a deviation of 1 per channel, each site's images by themselves."""
-        return Normalisation(*channel_statistics(self.array()))
+        pixels = self.array()
+        pieces = (pixels[start : start + PIECE] for start in range(0, len(pixels), PIECE))
+        return Normalisation(*channel_statistics(pieces, self.levels), self.levels)
 
     def unfitted(self) -> Normalisation:
         """To -1 ... 1."""
         half = (0.5,) * self.shape[0]
-        return Normalisation(half, half)
+        return Normalisation(half, half, self.levels)
 
     def on(self, device: torch.device, prepare: Preprocessing) -> Batches:
         """Pixels on the device."""
@@ -134,28 +171,12 @@ class Images(Samples):
         return ImageBatches(self, prepare, device)
 
     def views(self, count: int, generator: torch.Generator) -> Tensor:
-        """int64 [count, 3]: rows and columns to shift by, and whether to flip.
-
-        By up to an eighth of a side, four pixels of CIFAR's 32: of digits' 8, four would leave nothing to recognise.
-        """
-        down, right = (side // 8 for side in self.shape[-2:])
-        ranges = (-down, down + 1), (-right, right + 1), (0, 2)
-        return torch.stack([torch.randint(*ends, (count,), generator=generator) for ends in ranges], 1)
+        """As ``augmentations`` draws them."""
+        return augmentations(self.shape, count, generator)
 
     def patches(self, how: str, count: int, generator: torch.Generator) -> Tensor:
-        """int64 [count, 5]: the image that a box is pasted from, then the box's top, bottom, left and right.
-
-        Cutout: half as long and wide as the image, and clipped at its border. Cutmix: of any share of the image, and
-        empty for half of them.
-        """
-        sides = torch.tensor(self.shape[-2:])
-        other = torch.randint(len(self), (count, 1), generator=generator)
-        centre = torch.rand(count, 2, generator=generator) * sides
-        area, coin = torch.rand(2, count, 1, generator=generator)
-        share = torch.full_like(area, 0.5) if how == "cutout" else area.sqrt() * (coin < 0.5)
-        low = (centre - share * sides / 2).round().clamp_min(0).long()
-        high = (centre + share * sides / 2).round().long().minimum(sides)
-        return torch.cat([other, torch.stack([low, high], 2).flatten(1)], 1)
+        """As ``pasted`` draws them."""
+        return pasted(self.shape, len(self), how, count, generator)
 
 
 class ImageBatches(Batches):
@@ -168,6 +189,7 @@ class ImageBatches(Batches):
         self.pixels = images.values.to(device).permute(0, 2, 3, 1).contiguous()
         self._mean = torch.tensor(normalise.mean, device=device)
         self._std = torch.tensor(normalise.std, device=device)
+        self._levels = normalise.levels
         self._normalised = device.type == "cpu" and 4 * self.pixels.numel() <= SMALL
         if self._normalised:
             self.pixels = self._normalise(self.pixels)
@@ -191,7 +213,7 @@ class ImageBatches(Batches):
         return images.permute(0, 3, 1, 2)
 
     def _normalise(self, pixels: Tensor) -> Tensor:
-        return (pixels.float() / 255 - self._mean) / self._std
+        return (pixels.float() / self._levels - self._mean) / self._std
 
     def _within(self, patch: Tensor) -> Tensor:
         """Where each image's box is, bool [n, H, W]."""
@@ -217,16 +239,42 @@ def _reflect(place: Tensor, size: int) -> Tensor:
     return ((size - 1) - ((size - 1) - place.abs()).abs()).clamp_min(0)
 
 
-def channel_statistics(images: npt.NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation per channel on the [0, 1] scale.
+def augmentations(shape: Shape, count: int, generator: torch.Generator) -> Tensor:
+    """int64 [count, 3]: rows and columns to shift by, and whether to flip.
 
-    Counted, not summed: 256 exact counts per channel need no float copy of the images and round only once.
+    By up to an eighth of a side, four pixels of CIFAR's 32: of digits' 8, four would leave nothing to recognise.
     """
-    counts = np.zeros((images.shape[1], 256), dtype=np.int64)
-    for start in range(0, len(images), 1024):  # bincount widens its input to int64: keep that piece small
-        for channel, pixels in enumerate(images[start : start + 1024].swapaxes(0, 1)):
-            counts[channel] += np.bincount(pixels.ravel(), minlength=256)
-    share, level = counts / counts.sum(axis=1, keepdims=True), np.arange(256) / 255
+    down, right = (side // 8 for side in shape[-2:])
+    ranges = (-down, down + 1), (-right, right + 1), (0, 2)
+    return torch.stack([torch.randint(*ends, (count,), generator=generator) for ends in ranges], 1)
+
+
+def pasted(shape: Shape, images: int, how: str, count: int, generator: torch.Generator) -> Tensor:
+    """int64 [count, 5]: the one of so many images that a box is pasted from, then its top, bottom, left and right.
+
+    Cutout: half as long and wide as the image, and clipped at its border. Cutmix: of any share of the image, and
+    empty for half of them.
+    """
+    sides = torch.tensor(shape[-2:])
+    other = torch.randint(images, (count, 1), generator=generator)
+    centre = torch.rand(count, 2, generator=generator) * sides
+    area, coin = torch.rand(2, count, 1, generator=generator)
+    share = torch.full_like(area, 0.5) if how == "cutout" else area.sqrt() * (coin < 0.5)
+    low = (centre - share * sides / 2).round().clamp_min(0).long()
+    high = (centre + share * sides / 2).round().long().minimum(sides)
+    return torch.cat([other, torch.stack([low, high], 2).flatten(1)], 1)
+
+
+def channel_statistics(pieces: Iterable[Pixels], levels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation per channel on the [0, 1] scale, of images that come piece by piece.
+
+    Counted, not summed: exact counts of every level need no float copy of the images and round only once.
+    """
+    counts: Any = 0
+    for images in pieces:
+        channels = images.swapaxes(0, 1).reshape(images.shape[1], -1)
+        counts = counts + np.stack([np.bincount(pixels, minlength=levels + 1) for pixels in channels])
+    share, level = counts / counts.sum(axis=1, keepdims=True), np.arange(levels + 1) / levels
     mean = share @ level
     std = np.sqrt((share * (level - mean[:, None]) ** 2).sum(axis=1))
     constant = (counts > 0).sum(axis=1) == 1  # exactly one pixel value: nothing to scale

@@ -9,29 +9,33 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-from fedol.data.dataset import Dataset, holdout
+from fedol.data.dataset import Dataset, Labelled, holdout
+from fedol.data.decoding import DICOM, opened
+from fedol.data.imagefiles import ImageFiles
+from fedol.data.images import Images
 from fedol.errors import InputError, cause
 from fedol.progress import watched
 from fedol.text import MOST, printable
 
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", DICOM})
 LAYOUT = "expected are train/CLASS/* and test/CLASS/*, or CLASS/* alone"
 Pixels = npt.NDArray[np.uint8]
 
 
-def load_folder(path: Path | None) -> Dataset:
+def load_folder(path: Path | None, image_size: int | None = None) -> Dataset:
     """Read ``train/CLASS/*`` and ``test/CLASS/*``, or ``CLASS/*`` with a fixed fifth of each class held out for test.
 
-    Classes are the sorted folder names, files are taken in sorted order, all images must have one size. The images
-    are grey where all of them are, else RGB. The held-out fifth depends on the names ``CLASS/FILE`` only
+    Classes are the sorted folder names, files are taken in sorted order, all images must have one size: with an
+    ``image_size`` they are made it, and stay in their files until they are needed. The images are grey where all of
+    them are, else RGB. The held-out fifth depends on the names ``CLASS/FILE`` only
     (see ``holdout``), so a copy of the tree elsewhere gives the same dataset.
     """
     if path is None:
@@ -51,10 +55,15 @@ def load_folder(path: Path | None) -> Dataset:
             test[name] = [file for file, held in zip(files, marked, strict=True) if held]
     names = list(train)
     sets = [[(file, names.index(name)) for name in part for file in part[name]] for part in (train, test)]
-    images = read_images([file for part in sets for file, _ in part])
+    every = [file for part in sets for file, _ in part]
     labels = np.array([label for part in sets for _, label in part], dtype=np.int64)
-    cut = len(sets[0])
-    return Dataset.from_arrays(images[:cut], labels[:cut], images[cut:], labels[cut:], names, path.resolve().name)
+    cut, title = len(sets[0]), path.resolve().name
+    if image_size is not None:
+        large = ImageFiles.of(every, image_size)
+        train_part, test_part = (Labelled(large.take(s), labels[s]) for s in (slice(cut), slice(cut, None)))
+        return Dataset(title, train_part, test_part, tuple(names))
+    images = read_images(every)
+    return Dataset.from_arrays(images[:cut], labels[:cut], images[cut:], labels[cut:], names, title)
 
 
 def _files(root: Path) -> dict[str, list[Path]]:
@@ -79,40 +88,33 @@ def read_images(files: list[Path]) -> Pixels:
     """All images as uint8 [N, C, H, W], one channel where every file is grey, else three."""
     images: list[Pixels] = []
     for file in watched(files, "reading images"):
-        with _opened(file) as image:
+        if file.suffix.lower() == DICOM:
+            raise InputError(f"{file} is a DICOM image, which are made one size as they are read; give --image-size.")
+        with opened(file) as image:
             images.append(_pixels(image, file))
         if images[-1].shape[1:] != images[0].shape[1:]:
             sizes = ["x".join(map(str, shape.shape[:0:-1])) for shape in (images[-1], images[0])]
-            raise InputError(f"{file} is {sizes[0]} pixels but {files[0]} is {sizes[1]}; resize them to one size.")
+            raise InputError(
+                f"{file} is {sizes[0]} pixels but {files[0]} is {sizes[1]}; resize them to one size, or say which with "
+                "--image-size."
+            )
     channels = max(len(image) for image in images)
     return np.stack([np.broadcast_to(image, (channels, *image.shape[1:])) for image in images])
 
 
 def image_shape(file: Path) -> tuple[int, int, int]:
     """What an image would be at most once it is read: channels, height, width, by its header alone."""
-    with _opened(file) as image:
+    with opened(file) as image:
         return 3, image.height, image.width
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[Any]:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise InputError("Reading image folders needs Pillow; run: pip install 'fedol[images]'.") from None
-    try:
-        with Image.open(file) as image:
-            yield image
-    except InputError:
-        raise
-    except Exception as error:  # a broken file can fail anywhere inside a decoder
-        raise InputError(f"{file} cannot be read as an image ({error}); replace or remove it.") from error
 
 
 def _pixels(image: Any, file: Path) -> Pixels:
     """One opened image as [1, H, W] or [3, H, W]."""
     if image.mode.startswith(("I", "F")):  # Pillow would clip these to 255 without a word
-        raise InputError(f"{file} has more than 8 bits per pixel (mode {image.mode}); convert it to 8 bits.")
+        raise InputError(
+            f"{file} has more than 8 bits per pixel (mode {image.mode}); convert it to 8 bits, or keep them all with "
+            "--image-size."
+        )
     if image.mode in ("1", "L", "LA"):
         return np.asarray(image.convert("L"), dtype=np.uint8)[None]
     return np.asarray(image.convert("RGB"), dtype=np.uint8).transpose(2, 0, 1)
@@ -142,8 +144,14 @@ def load_npz(path: Path | None) -> Dataset:
     return Dataset.from_arrays(train_x, train_y, test_x, test_y, classes, path.stem, groups)
 
 
-def load_test(path: Path) -> Dataset:
-    """Only ``test_x`` and ``test_y``, which are then both of its parts: labelled images to score a model with."""
+def load_test(path: Path, image_size: int | None = None) -> Dataset:
+    """Only ``test_x`` and ``test_y``, or a folder ``CLASS/*``: labelled images to score a model with, as both parts."""
+    if path.is_dir():
+        by_class = _files(path)
+        files = [file for name in by_class for file in by_class[name]]
+        labels = np.repeat(np.arange(len(by_class)), [len(by_class[name]) for name in by_class])
+        given = Images(torch.from_numpy(read_images(files))) if image_size is None else ImageFiles.of(files, image_size)
+        return Dataset(path.name, Labelled(given, labels), Labelled(given, labels), tuple(by_class))
     (x, y), classes, _ = _arrays(path, ARRAYS[2:])
     return Dataset.from_arrays(x, y, x, y, classes, path.stem)
 
@@ -179,17 +187,27 @@ def load_images(path: Path, count: int | None = None) -> tuple[npt.NDArray[Any],
     one array, or several of which the first of ``UNLABELLED`` counts. Of a stranger's images we know their ``count``:
     then what they claim is compared before anything is unpacked.
     """
+    if files := files_of(path):
+        if count is not None:
+            _check_claim(path, count, (len(files), *image_shape(files[0])), sum(f.stat().st_size for f in files))
+        return np.ascontiguousarray(read_images(files)), [called(file, path) for file in files]
+    values = np.atleast_1d(np.asarray(_array(path, count)))
+    return values, [str(position) for position in range(len(values))]
+
+
+def files_of(path: Path) -> list[Path]:
+    """A folder's images, subfolders included, or the one image that this is; none where it is something else."""
     if path.is_dir():
         files = image_files(path, path.rglob("*"))
         if not files:
             raise InputError(f"{path} holds no image files; give a folder of images, an .npz or an .npy file.")
-        if count is not None:
-            _check_claim(path, count, (len(files), *image_shape(files[0])), sum(f.stat().st_size for f in files))
-        return np.ascontiguousarray(read_images(files)), [str(file.relative_to(path)) for file in files]
-    if path.suffix.lower() in SUFFIXES and path.is_file():
-        return np.ascontiguousarray(read_images([path])), [path.name]
-    values = np.atleast_1d(np.asarray(_array(path, count)))
-    return values, [str(position) for position in range(len(values))]
+        return files
+    return [path] if path.suffix.lower() in SUFFIXES and path.is_file() else []
+
+
+def called(file: Path, path: Path) -> str:
+    """A file's name, or its path in a folder."""
+    return file.name if file == path else str(file.relative_to(path))
 
 
 def _array(path: Path, count: int | None) -> npt.ArrayLike:

@@ -27,30 +27,31 @@ LABELS = ("label", "class", "target", "y")  # in any case: what a column of labe
 
 @dataclass(frozen=True)
 class Reading:
-    """What the columns of rows mean; those that nobody names are features."""
+    """How files become samples: what the columns of rows mean, of which those that nobody names are features."""
 
     label: str | None = None
     text: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     test: str | None = None  # the file of the test rows; without one a fifth is held out
+    image_size: int | None = None  # that image files are made
     columns: Mapping[str, str] = field(default_factory=dict)  # the features and their kinds, where a task fixes them
 
     @classmethod
     def of(cls, settings: Columns) -> Reading:
         """As settings say it."""
         text, categories, missing = map(_listed, (settings.text, settings.categories, settings.missing))
-        return cls(settings.label, text, categories, missing, settings.test)
+        return cls(settings.label, text, categories, missing, settings.test, settings.image_size)
 
     def under(self, known: Any) -> Reading:
-        """The same for rows that must be like those of a table, or of its encoding."""
+        """The same for samples that must be like known ones, or fit their preprocessing."""
         columns = {column.name: column.kind for column in getattr(known, "columns", ())}
         text = getattr(known, "text", ())
         missing = (*self.missing, *getattr(known, "missing", ()))
         label = self.label or getattr(known, "label", None)
-        return replace(
-            self, label=label, columns=columns, text=text or self.text, missing=tuple(dict.fromkeys(missing))
-        )
+        size = getattr(known, "image_size", None) or self.image_size
+        missing = tuple(dict.fromkeys(missing))
+        return replace(self, label=label, columns=columns, text=text or self.text, missing=missing, image_size=size)
 
 
 def _listed(words: str | None) -> tuple[str, ...]:
@@ -72,7 +73,7 @@ def load_rows(path: Path, reading: Reading = Reading()) -> Dataset:
 def load_test(path: Path, reading: Reading) -> Dataset:
     """Labelled samples to score a model with, which are then both parts: rows, or ``test_x`` and ``test_y``."""
     if not holds_rows(path):
-        return load_test_arrays(path)
+        return load_test_arrays(path, reading.image_size)
     with read_rows(path) as rows:
         found, words = labelled(rows, reading)
     classes, encoded = _encoded(words)

@@ -5,9 +5,10 @@ Only ``fedol.data`` knows the kinds. A kind is a subclass of ``Samples`` and one
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -23,6 +24,7 @@ from fedol.text import printable
 
 Index: TypeAlias = "Tensor | npt.NDArray[Any] | Sequence[int] | slice"
 Shape: TypeAlias = tuple[int, ...]
+Step: TypeAlias = "tuple[Tensor, Tensor | None, Tensor | None]"  # a batch: its samples, their views and their patches
 FIRST = 6  # values of a sample that a report shows
 
 
@@ -52,9 +54,29 @@ class Preprocessing(ABC):
         """The shape of a prepared sample whose raw shape this is: the same, unless a kind says otherwise."""
         return shape
 
+    def shown(self, shape: Shape) -> Shape:
+        """The shape that a model of this prepared one is said to take."""
+        return shape
+
+    def graph(self) -> Callable[[Tensor], Tensor]:
+        """What makes a batch of raw values prepared ones, as an export traces it."""
+        return self
+
     @abstractmethod
     def blank(self, shape: Shape) -> Tensor:
         """Two raw samples that say nothing, for a model of this prepared ``shape``: what an export is traced with."""
+
+    def batches(self, given: Samples, device: torch.device) -> Batches:
+        """These samples on a device, prepared as they are gathered."""
+        return given.on(device, self)
+
+    def stream(self, given: Samples, parts: Sequence[slice], device: torch.device) -> Iterator[Tensor]:
+        """Parts of these samples on a device, one after the other, prepared."""
+        return (self(values.to(device)) for values in given.stream(parts))
+
+    def ready(self, given: Samples) -> None:
+        """Do now, in view of whoever watches, what takes long with these samples and need be done once."""
+        return
 
     def taken(self, values: Any) -> Samples:
         """Samples as they are, other values as what they hold."""
@@ -79,6 +101,7 @@ class Samples(ABC):
     """Samples of one kind and shape, in an order that counts."""
 
     kind: ClassVar[str]
+    on_disk: ClassVar[bool] = False  # read as they are needed: no device holds them, and no CUDA graph can
 
     @abstractmethod
     def __len__(self) -> int:
@@ -94,6 +117,17 @@ class Samples(ABC):
     def fingerprint(self) -> str:
         """A hash of content and order."""
 
+    @property
+    def detail(self) -> str:
+        """What else must be the same for a model to take them, in words."""
+        return ""
+
+    def digests(self) -> list[str]:
+        """A hash of each sample, whatever stands beside it."""
+        about = f"{self.kind}{self.shape}".encode()
+        told = (row.encode(errors="surrogatepass") if isinstance(row, str) else row.tobytes() for row in self.array())
+        return [hashlib.sha256(about + values).hexdigest() for values in told]
+
     @abstractmethod
     def take(self, index: Index) -> Self:
         """The samples at these positions, or of this mask, in this order."""
@@ -105,6 +139,10 @@ class Samples(ABC):
     @abstractmethod
     def batch(self, index: Tensor | slice) -> Tensor:
         """Raw values of the samples at these positions."""
+
+    def stream(self, parts: Iterable[slice]) -> Iterator[Tensor]:
+        """Raw values part by part, in turn; a kind on disk reads the next ones ahead."""
+        return (self.batch(part) for part in parts)
 
     @abstractmethod
     def array(self) -> npt.NDArray[Any]:
@@ -204,6 +242,10 @@ class Batches:
         """The samples ``index``, each as its rows of ``Samples.views`` and ``Samples.patches`` say."""
         return self._prepare(self._inputs.batch(index)) if self._ready is None else self._ready[index]
 
+    def epoch(self, steps: Sequence[Step], mix: bool = False) -> Iterator[Tensor]:
+        """The batches of an epoch, in turn."""
+        return (self(index, view, patch, mix) for index, view, patch in steps)
+
 
 P = TypeVar("P", bound=type[Preprocessing])
 _PREPROCESSING: dict[str, type[Preprocessing]] = {}
@@ -234,7 +276,7 @@ def samples(values: Samples | Array, what: str = "samples") -> Samples:
 
 def check_alike(given: Samples, public: Samples, what: str) -> None:
     """Refuse samples of another kind or shape than the public ones: no model takes both."""
-    own, theirs = measures(given.shape), measures(public.shape)
+    own, theirs = (", ".join(filter(None, (measures(each.shape), each.detail))) for each in (given, public))
     if given.kind != public.kind:
         own, theirs = f"{given.kind} of {own}", f"{public.kind} of {theirs}"
     if own != theirs:

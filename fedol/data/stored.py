@@ -2,8 +2,7 @@
 
 A task's folder keeps them in ``public.npz``, as arrays without pickled objects. ``kind`` and ``about`` are JSON that
 says what they are; images, which were there first, do without. Signals are in ``public.npy``, which is not read but
-mapped. What a stranger's file claims is compared before
-anything is unpacked.
+mapped, and image files in the folder ``public``. What a stranger's file claims is compared before anything is unpacked.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from fedol.data.imagefiles import ImageFiles
 from fedol.data.images import Images
 from fedol.data.kinds import given_values
-from fedol.data.own import load_images, read_array
+from fedol.data.own import called, files_of, load_images, read_array
 from fedol.data.reading import Reading, unlabelled
 from fedol.data.rows import holds_rows, read_rows
 from fedol.data.samples import Samples
@@ -36,7 +36,14 @@ MOST_TOLD = 1 << 26  # bytes of JSON: a stranger's columns and their categories
 
 
 def load_samples(path: Path, count: int | None = None, reading: Reading = Reading()) -> tuple[Samples, list[str]]:
-    """Samples, and a name for each. Of a stranger's we know how many there must be: ``count``."""
+    """Samples, and a name for each. Of a stranger's we know how many there must be: ``count``.
+
+    With an image size, image files are made it, and stay where they are until they are needed.
+    """
+    if reading.image_size is not None and (files := files_of(path)):
+        if count is not None and len(files) != count:
+            raise InputError(f"{path} holds {len(files):,} images, but the task has {count:,}.")
+        return ImageFiles.of(files, reading.image_size), [called(file, path) for file in files]
     if path.is_file() and holds_rows(path):
         with read_rows(path) as rows:
             found = unlabelled(rows, reading)
@@ -73,12 +80,15 @@ def _numbered(found: Samples) -> list[str]:
 
 def stored(folder: Path) -> Path:
     """Where a task's folder keeps the public samples, if it does."""
-    mapped = folder / "public.npy"
-    return mapped if mapped.exists() else folder / "public.npz"
+    several = (folder / "public", folder / "public.npy")
+    return next((place for place in several if place.exists()), folder / "public.npz")
 
 
 def store(given: Samples, folder: Path) -> None:
     """Keep the public samples in a task's folder, so that ``load_samples`` reads what is ``stored``."""
+    if isinstance(given, ImageFiles):
+        given.copied(folder / "public")
+        return
     if isinstance(given, Signals):
         given.write(folder / "public.npy")
         return

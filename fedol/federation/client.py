@@ -20,6 +20,7 @@ from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec, describe
 from fedol.models.fitted import Fitted
 from fedol.models.openset import MOST_FOLDS, OpenSet, sensible
+from fedol.models.pretrained import Pretrained
 from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy
@@ -35,6 +36,8 @@ def client_data(source: str, task: Task, reading: Reading = Reading()) -> tuple[
     A client need not hold all of the task's classes. The source is what ``load`` takes, or ``my.py:function``;
     ``reading`` says what its columns mean, if it has some.
     """
+    if task.image_size is not None and Path(source).expanduser().is_dir():
+        reading = replace(reading, image_size=task.image_size)
     data = _made(source) if ":" in source and not Path(source).exists() else load(source, reading=reading)
     index = task_classes(data, task)
     if task.findings:
@@ -109,11 +112,15 @@ def client_fit(
     # A private model is scaled by constants: the data's own mean and spread would be released without noise.
     prepare = train.samples.unfitted() if budget else train.samples.fit(public)
     model = spec_for(model) if budget else model
-    known = Architecture.on(train.samples, model, task.classes, width, prepare, task.findings)
+    like = train.samples if public is None else public  # which a pretrained model's features are standardised by
+    if budget and public is None and Pretrained.parse(model):
+        raise InputError("The features of a private model are standardised by the public samples; give --public.")
+    known = Architecture.on(like, model, task.classes, width, prepare, task.findings)
     architecture = replace(known, folds=folds)
     if task.findings and (own_classes or budget):
         what = "--own-classes" if own_classes else "--dp-epsilon"
         raise InputError(f"The task asks for findings of a sample, for which there is no {what}; leave it out.")
+    architecture.prepare.ready(train.samples)
     if own_classes:
         architecture = architecture.holding(train.y)
     where = resolve_device(device)

@@ -36,8 +36,8 @@ from fedol.federation.taskfolder import TaskFolder
 from fedol.federation.transports import Transport
 from fedol.files import file_digest, private_folder, write_atomically, write_json
 from fedol.knowledge import signing
+from fedol.knowledge.ahead import knowledge_files
 from fedol.knowledge.container import read_bounded
-from fedol.knowledge.upload import knowledge_files
 from fedol.methods import knowing
 from fedol.methods.union import summed
 from fedol.model import Architecture, ServerModel, load

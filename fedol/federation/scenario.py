@@ -25,8 +25,8 @@ from fedol.data.reading import Reading, sited
 from fedol.data.samples import Samples
 from fedol.distillation import Learnt, Note, Store, hear, learn
 from fedol.errors import FedolError, InputError
+from fedol.knowledge.ahead import Uploads
 from fedol.knowledge.task import Task
-from fedol.knowledge.upload import Uploads
 from fedol.methods import Client, Lesson, Method, Teacher
 from fedol.methods.sides import guarded
 from fedol.model import Architecture
@@ -90,6 +90,7 @@ class Scenario:
     def job(self, k: int, architecture: Architecture, model: nn.Module | None = None) -> Job:
         """Client k's training of a model, or of a new one, on its private data: cross-entropy on its labels."""
         share, name = self.data.private.take(self.shares[k]), f"client {k}"
+        architecture.prepare.ready(share.samples)
         return Job(
             name=name,
             model=architecture.build(derive(self.config.seed, name, "init")) if model is None else model,

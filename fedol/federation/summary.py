@@ -27,7 +27,7 @@ WITHDRAWN = "withdrawn.json"  # of whom a run knows nothing more: hashes of a na
 
 
 def test_set(path: Path, task: Task, public: Samples) -> Labelled:
-    """Labelled rows, or ``test_x`` and ``test_y`` of an .npz file, in the task's classes and like the public ones."""
+    """Of rows, an .npz file or a folder of images by class: in the task's classes, and like the public samples."""
     data = load_test(path, Reading().under(public))
     index = task_classes(data, task)
     check_alike(data.test.samples, public, f"The test {data.test.samples.kind} in {path}")

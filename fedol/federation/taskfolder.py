@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from fedol.core.arrays import Array
+from fedol.data.reading import Reading
 from fedol.data.samples import Samples, samples
 from fedol.data.stored import load_samples, store, stored
 from fedol.errors import FedolError, InputError
@@ -64,7 +65,7 @@ class TaskFolder:
         place = elsewhere or stored(self.path)
         if not place.exists():
             raise FedolError(f"The public samples are not in {place}; say where with --public.")
-        found, _ = load_samples(place, self.task.samples)
+        found, _ = load_samples(place, self.task.samples, Reading(image_size=self.task.image_size))
         if found.fingerprint != self.task.fingerprint:
             raise FedolError(
                 f"The {found.kind} in {place} are not the task's, or not in its order; get the right ones."
@@ -96,6 +97,7 @@ def read_task(values: Any, where: Path) -> Task:
             max_bytes=int(values["max_bytes"]),
             clients=dict(values["clients"]),
             nonce=str(values.get("nonce", "")),
+            image_size=None if (size := values.get("image_size")) is None else int(size),
             secret=Terms.from_json(values.get("secret")),
             publish_targets=values.get("publish_targets") is True,
             findings=tuple(values.get("findings", ())),
@@ -115,6 +117,7 @@ def _plain(task: Task) -> dict[str, Any]:
         "max_bytes": task.max_bytes,
         "clients": dict(task.clients),
         "nonce": task.nonce,
+        **({"image_size": task.image_size} if task.image_size else {}),
         **({"secret": task.secret.as_json()} if task.secret else {}),
         **({"publish_targets": True} if task.publish_targets else {}),
         **({"findings": list(task.findings)} if task.findings else {}),

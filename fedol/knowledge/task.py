@@ -10,7 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from fedol.core.arrays import Array
+from fedol.data.decoding import check_size
 from fedol.data.findings import ANSWERS, check_findings
+from fedol.data.imagefiles import ImageFiles
 from fedol.data.samples import Samples, samples
 from fedol.errors import InputError
 from fedol.knowledge import codecs, signing
@@ -50,6 +52,7 @@ class Task(Card):
     max_bytes: int = 0  # of one knowledge file; 0: what float32 needs
     clients: Mapping[str, str | None] = field(default_factory=dict)  # the admitted ones, with their keys; empty: anyone
     nonce: str = ""  # drawn anew for each federation between organisations; a simulation has none, so that it repeats
+    image_size: int | None = None  # that the public image files are made; without it all have one size
     secret: Terms | None = None  # how answers are summed in secret; without it a client's file is open to the server
     publish_targets: bool = False  # whether the server may hand back what it was taught about the public samples
     findings: tuple[str, ...] = ()  # where a sample may have several: the classes are then no and yes
@@ -72,6 +75,8 @@ class Task(Card):
                 signing.check_public_key(key)
         if self.samples < 1:
             raise InputError("A task needs at least one public sample.")
+        if self.image_size is not None:
+            check_size(self.image_size)
         if self.max_bytes < 0:
             raise InputError(f"The largest knowledge file cannot have {self.max_bytes} bytes.")
         for codec in self.codecs:
@@ -93,7 +98,9 @@ class Task(Card):
         With ``findings`` a sample may have several of these, and the classes are no and yes.
         """
         shared = samples(public, "public samples")
-        return cls(tuple(classes), len(shared), shared.fingerprint, name, findings=tuple(findings))
+        size = shared.form.size if isinstance(shared, ImageFiles) else None
+        about = tuple(classes), len(shared), shared.fingerprint, name
+        return cls(*about, image_size=size, findings=tuple(findings))
 
     def facts(self) -> dict[str, Any]:
         """What is agreed on, counted."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -18,12 +17,10 @@ from fedol.core.union import bounded, familiarity
 from fedol.errors import InputError, cause
 from fedol.files import write_atomically
 from fedol.knowledge import codecs, masses, signing
-from fedol.knowledge.ahead import ahead
 from fedol.knowledge.classes import TINY, on_all_classes, places
 from fedol.knowledge.container import Container, check_size, read_bounded
 from fedol.knowledge.header import MOST_LISTED, Guarantee, Header, Ratios, admit
 from fedol.knowledge.task import NO_TASK, Task, TaskRef
-from fedol.progress import watched
 from fedol.text import MOST, Card, check_name, printable
 
 
@@ -323,24 +320,3 @@ def _normalised(logits: Tensor) -> Tensor:
     for rows in blocks(*logits.shape):
         log_probs[rows] = torch.log_softmax(logits[rows].double(), 1)
     return log_probs
-
-
-class Uploads:
-    """Files as a method hears them, whenever it goes through them: each may be freed before the next is read."""
-
-    def __init__(self, paths: Sequence[Path], read: Callable[[Path, int], Iterable[Knowledge]]) -> None:
-        self._paths, self._read = paths, read
-
-    def __iter__(self) -> Iterator[Knowledge]:
-        return (client for _, client in self.numbered())
-
-    def numbered(self, left_out: Collection[int] = ()) -> Iterator[tuple[int, Knowledge]]:
-        """Each with the position of its file; those that are left out are not read."""
-        wanted = [(k, path) for k, path in enumerate(self._paths) if k not in left_out]
-        read = ahead(lambda part: (part[0], self._read(part[1], part[0])), watched(wanted, "reading files"))
-        yield from ((k, client) for k, clients in read for client in clients)
-
-
-def knowledge_files(paths: Sequence[Path], task: Task) -> Uploads:
-    """Uploads that are knowledge files, each checked against the task as it is read."""
-    return Uploads(paths, lambda path, k: [Knowledge.load(path, task)])

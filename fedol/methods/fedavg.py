@@ -54,14 +54,13 @@ def recalibrate(
     model.to(device).train()
     seen = 0
     # Parts of nearly equal size: the layers behind a norm see its statistics of the part, and a short one has odd ones.
-    for part in slices(len(public), math.ceil(len(public) / batch)):
-        values = public.batch(part)
+    for values in prepare.stream(public, slices(len(public), math.ceil(len(public) / batch)), device):
         if len(values) < 2:  # has no variance
             continue
         seen += len(values)
         for norm in norms:
             norm.momentum = len(values) / seen  # a plain mean over all; what was there before goes with the first
-        model(prepare(values.to(device)))
+        model(values)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     model.train(was_training)

@@ -22,8 +22,8 @@ from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_tensors, write_tensors
 from fedol.knowledge import Knowledge
+from fedol.knowledge.ahead import Uploads
 from fedol.knowledge.task import Task
-from fedol.knowledge.upload import Uploads
 from fedol.methods.method import method
 from fedol.methods.sides import Client, Distillation, Lesson, Predictions, Site, Teacher, once, one_hot
 from fedol.model import Architecture, ServerModel

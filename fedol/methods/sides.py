@@ -22,7 +22,7 @@ from fedol.core.voting import PseudoLabels
 from fedol.data.samples import Samples
 from fedol.errors import FedolError, InputError
 from fedol.knowledge import Knowledge, Task
-from fedol.knowledge.upload import Uploads, knowledge_files
+from fedol.knowledge.ahead import Uploads, knowledge_files
 from fedol.model import Architecture, ServerModel
 from fedol.models import ModelSpec
 from fedol.models.fitted import fitted_in

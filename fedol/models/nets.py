@@ -194,6 +194,11 @@ def cnn_large(*, classes: int, shape: tuple[int, int, int], width: int) -> CNN:
     return CNN([2 * width, 4 * width, 4 * width], classes=classes, shape=shape)
 
 
+def linear(*, classes: int, shape: tuple[int, ...]) -> nn.Sequential:
+    """All values of a sample, linear: a head on the features of a pretrained network."""
+    return nn.Sequential(OrderedDict(flatten=nn.Flatten(), head=nn.Linear(math.prod(shape), classes)))
+
+
 class CNN1d(nn.Module):
     """Convolutions over seven places, each but the first halving the length, then its mean and maximum, linear."""
 

@@ -8,7 +8,6 @@ first.
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -21,9 +20,21 @@ from torch import nn
 from fedol.code import address, describe, imported, is_estimator
 from fedol.code import fingerprint as code_fingerprint
 from fedol.errors import FedolError, InputError, brief, cause, measures, unknown
+from fedol.models.bodies import accepted
 from fedol.models.estimators import ESTIMATORS, NATIVE
 from fedol.models.fitted import Fitted
-from fedol.models.nets import bottleneck_resnet, cnn, cnn1d, cnn1d_large, cnn_large, mlp, mlp_large, wide_resnet22
+from fedol.models.nets import (
+    bottleneck_resnet,
+    cnn,
+    cnn1d,
+    cnn1d_large,
+    cnn_large,
+    linear,
+    mlp,
+    mlp_large,
+    wide_resnet22,
+)
+from fedol.models.pretrained import Pretrained, tuned
 from fedol.settings import ClientSettings, Estimator, RunSettings, ServerSettings, code_of
 from fedol.text import printable
 
@@ -54,7 +65,7 @@ def trusted(name: str, where: str, trust_code: bool) -> ModelSpec:
             )
         return name
     if name in _BUILT and not trust_code:
-        return _BUILT[name]
+        return name if Pretrained.parse(name) else _BUILT[name]
     check(name, where, trust_code)
     return name
 
@@ -80,6 +91,7 @@ ModelSpec = str | type[nn.Module] | Callable[..., Any] | Estimator
 """What ``create`` accepts as a model."""
 
 FIXED: dict[str, Callable[..., nn.Module]] = {
+    "linear": linear,
     "mlp": mlp,
     "mlp-large": mlp_large,
     "cnn1d": cnn1d,
@@ -103,7 +115,9 @@ def is_builtin(name: str) -> bool:
 
 
 def is_code(name: str) -> bool:
-    """Whether building the model of this name would import and call code that is not FedOL's."""
+    """Whether building the model of this name would call code that is not FedOL's or a known library's."""
+    if (known := Pretrained.parse(name)) is not None and known.plain:
+        return False
     source, colon, member = name.rpartition(":")
     return bool(colon) and not (source == PRIVATE and is_builtin(member))
 
@@ -116,6 +130,8 @@ def identity(spec: ModelSpec) -> str:
 
 def fingerprint(spec: ModelSpec) -> str | None:
     """Of the code of your own model; None of FedOL's own."""
+    if isinstance(spec, str) and not is_code(spec):
+        return None
     return None if isinstance(spec, str) and ":" not in spec else code_fingerprint(find(spec))
 
 
@@ -130,6 +146,8 @@ def find(spec: ModelSpec) -> Callable[..., Any]:
         return partial(_as_given, spec)
     if callable(spec):
         return spec
+    if (known := Pretrained.parse(spec)) is not None:
+        return partial(tuned, known.encoder, find(known.head)) if known.tuned else find(known.head)
     if not isinstance(spec, str):
         raise InputError(f"A model is a name, 'module:callable' or a callable, not {brief(spec)}.")
     if ":" in spec:
@@ -158,6 +176,7 @@ MOST_VALUES = 1 << 24  # of one sample: 4,096 x 4,096 in grey. A shape in a file
 
 # Dimensions of the samples that FedOL's own models take: any, or channels with a length; else those of an image.
 TAKES = {
+    "linear": "any shape",
     "mlp": "any shape",
     "mlp-large": "any shape",
     "cnn1d": "(channels, length)",
@@ -178,10 +197,12 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
     """A model for samples of ``shape``, of images (channels, height, width), in training mode on the CPU.
 
     ``spec`` is a built-in name (see ``names``), ``package.module:callable``, ``path/to/file.py:callable``, a class or
-    function, or an estimator as scikit-learn has them. A callable is handed those of ``classes``, ``channels``,
-    ``size`` (height, width; of samples with channels alone, nothing), ``shape`` and ``width`` which its signature
-    accepts. It makes a module that maps samples [B, *shape] to logits [B, classes], or an estimator, of which the model
-    is a copy (``fedol.models.fitted``).
+    function, an estimator as scikit-learn has them, or a pretrained network (``fedol.models.pretrained``), whose frozen
+    features the samples then are. A callable is handed those of ``classes``, ``channels``, ``size`` (height, width; of
+    samples with channels alone, nothing), ``shape`` and ``width`` which its signature accepts, and the same by other
+    libraries' names: ``num_classes``, ``num_labels``, ``in_chans``. It makes a module that maps samples [B, *shape] to
+    logits [B, classes], or to a record that has them as ``logits``, or an estimator, of which the model is a copy
+    (``fedol.models.fitted``).
     """
     if classes < 1 or width < 1:
         raise InputError(f"A model needs at least one class and a positive width, not {classes=} and {width=}.")
@@ -191,6 +212,7 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
         check_shape(spec, shape)
     if math.prod(shape) > MOST_VALUES:
         raise InputError(f"Samples of {measures(shape)} are too large for a model here; make them smaller.")
+    known = Pretrained.parse(spec)
     build, name = find(spec), describe(spec)
     remember(spec, build)
     channels, *size = shape
@@ -199,9 +221,9 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
         # Not torch.manual_seed, which draws the same weights but also reseeds every GPU's global generator.
         torch.default_generator.manual_seed(seed)
         try:
-            module = build(**_accepted(build, offer))
+            module = build(offer=offer, shape=shape) if known and known.tuned else _built(build, offer)
             if is_estimator(module):
-                ours = isinstance(spec, str) and spec in ESTIMATORS
+                ours = isinstance(spec, str) and (known.head if known else spec) in ESTIMATORS
                 module = _fitted(module, name, classes, math.prod(shape), seed, ours)
         except InputError:
             raise
@@ -213,7 +235,7 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
             raise InputError(
                 f"The model '{name}' must create a torch.nn.Module or an estimator, not a {type(module).__name__}."
             )
-        _probe(module, name, shape, classes)
+        module = _probe(module, name, shape, classes)
     if not isinstance(module, Fitted) and not parameter_count(module):  # lazy layers have some only since the probe
         raise InputError(f"The model '{name}' has no trainable parameters, so it cannot learn; add or unfreeze some.")
     return module
@@ -247,23 +269,41 @@ def size_of(module: nn.Module) -> dict[str, Any]:
     return {"parameters": parameters, "size": f"{parameters:,} {what}"}
 
 
-def _accepted(build: Callable[..., nn.Module], offer: dict[str, object]) -> dict[str, object]:
-    """Those keywords of the offer which the callable's signature takes."""
+def _built(build: Callable[..., nn.Module], offer: Mapping[str, Any]) -> Any:
+    """What a callable makes of those keywords that it takes, in our words or in other libraries'."""
     if isinstance(build, type) and callable(getattr(build, "fit", None)) and not issubclass(build, nn.Module):
-        return {}  # an estimator's class: its parameters are its own
-    parameters = inspect.signature(build).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return offer
-    by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    return {key: value for key, value in offer.items() if key in by_name}
+        return build()  # an estimator's class: its parameters are its own
+    theirs = {"num_classes": offer["classes"], "in_chans": offer["channels"]}
+    if accepted(build, {"any": None}):  # which takes them all, and may hand them on to another
+        try:
+            return build(**offer)
+        except TypeError:
+            return build(**theirs)
+    return build(**accepted(build, {**offer, **theirs, "num_labels": offer["classes"]}))
+
+
+class Answers(nn.Module):
+    """A network that answers with a record, as Hugging Face's do: its logits."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Logits."""
+        logits: torch.Tensor = self.net(inputs).logits
+        return logits
 
 
 @torch.no_grad()
-def _probe(module: nn.Module, name: str, shape: tuple[int, ...], classes: int) -> None:
-    """Two blank samples must give two rows of logits; in eval mode, so that no running statistic moves."""
+def _probe(module: nn.Module, name: str, shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Two blank samples must give two rows of logits; in eval mode, so that no running statistic moves.
+
+    Gives back the module, or one around it that takes the logits out of a record.
+    """
     device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
     if device.type == "meta":  # where nothing is computed
-        return
+        return module
     blank = torch.zeros(2, *shape, dtype=torch.float32, device=device)
     module.eval()
     try:
@@ -272,9 +312,12 @@ def _probe(module: nn.Module, name: str, shape: tuple[int, ...], classes: int) -
         raise InputError(
             f"The model '{name}' fails on samples of shape {list(blank.shape)}: {cause(error)}."
         ) from error
+    if isinstance(getattr(logits, "logits", None), torch.Tensor):
+        module, logits = Answers(module), logits.logits
     module.train()
     got = list(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
     if got != [2, classes]:
         raise InputError(
             f"The model '{name}' maps samples of shape {list(blank.shape)} to {got}; it must give {[2, classes]}."
         )
+    return module

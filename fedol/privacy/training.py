@@ -56,7 +56,8 @@ def fit_private(
     if budget.delta * len(job.inputs) > 1:
         raise InputError(f"--dp-delta {budget.delta:g} is no protection for {len(job.inputs):,} examples; take less.")
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
-    data = TensorDataset(job.prepare(job.inputs.batch(slice(None))), job.targets)
+    prepared = job.prepare.batches(job.inputs, device)
+    data = TensorDataset(torch.arange(len(job.inputs)), job.targets)
     draws, noise = torch.Generator(), torch.Generator(device)
     for secret in (draws, noise):  # not from the run's seed: whoever knows the noise can subtract it
         secret.seed()
@@ -81,12 +82,12 @@ def fit_private(
         loss = math.nan
         for epoch in range(1, recipe.epochs + 1):
             total, seen = 0.0, 0
-            for images, targets in batches:
+            for index, targets in batches:
                 private_optimiser.zero_grad()
-                if len(images):  # a Poisson sample can be empty; its step then adds noise alone, and counts
-                    value = F.cross_entropy(private(images.to(device)), targets.to(device))
+                if len(index):  # a Poisson sample can be empty; its step then adds noise alone, and counts
+                    value = F.cross_entropy(private(prepared(index.to(device), None)), targets.to(device))
                     value.backward()  # type: ignore[no-untyped-call]
-                    total, seen = total + value.item() * len(images), seen + len(images)
+                    total, seen = total + value.item() * len(index), seen + len(index)
                     private_optimiser.step()
                 else:
                     _noise_alone(private_optimiser)

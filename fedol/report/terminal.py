@@ -51,7 +51,7 @@ def run_table(summary: dict[str, Any], beside: Sequence[dict[str, Any]] = ()) ->
     config, server, local = summary["config"], summary["server"], summary["local"]
     table = plain_table(f"{config['dataset']}, {config['partition']}: accuracy on the test set")
     table.add_column("", min_width=len("Local (mean)"))  # wraps: the server is called by its method's name
-    table.add_column("model", no_wrap=True, overflow="ellipsis")
+    table.add_column("model", overflow="fold")  # as long as people call theirs
     for heading in ("parameters", "samples", "classes", "uploads", "accuracy"):
         table.add_column(heading, justify="right", no_wrap=True)
     for client in summary["clients"]:

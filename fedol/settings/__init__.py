@@ -159,6 +159,9 @@ class Training:
         TRAINING,
         SCHEDULE,
     )
+    body_lr: float = setting(
+        1e-4, "The learning rate of a pretrained network that learns, too (timm:resnet50+tuned).", TRAINING
+    )
     average: float = setting(
         0.0, "Decay per step of a running average of the weights, which then are the result; 0 is none.", TRAINING
     )
@@ -181,7 +184,7 @@ class Voting:
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a file of rows mean. One that nobody names is a feature."""
+    """How files are read: what the columns of rows mean, of which one that nobody names is a feature."""
 
     label: str | None = setting(
         None, "In a table: the column of the labels, where it is not called label, class, target or y.", DATA
@@ -194,6 +197,11 @@ class Columns:
         None, "In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null.", DATA
     )
     test: str | None = setting(None, "In a table: the file of the test rows; a fifth is held out otherwise.", DATA)
+    image_size: int | None = setting(
+        None,
+        "Height and width that a folder's images are made; they are then read as needed, with all of their 16 bits.",
+        DATA,
+    )
 
 
 @dataclass(frozen=True)

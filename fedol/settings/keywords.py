@@ -29,6 +29,8 @@ class RunKeywords(TypedDict, total=False):
     """In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null."""
     test: str | None
     """In a table: the file of the test rows; a fifth is held out otherwise."""
+    image_size: int | None
+    """Height and width that a folder's images are made; they are then read as needed, with all of their 16 bits."""
     data_dir: str | None
     """Where the dataset's files are."""
     public: int
@@ -82,6 +84,8 @@ class RunKeywords(TypedDict, total=False):
     schedule: str | Callable[..., Any]
     """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
     torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
+    body_lr: float
+    """The learning rate of a pretrained network that learns, too (timm:resnet50+tuned). Default: 0.0001."""
     average: float
     """Decay per step of a running average of the server's weights; 0 is none. Default: 0."""
     defence: str
@@ -122,6 +126,8 @@ class GridKeywords(TypedDict, total=False):
     """In a table: how a missing value is spelt, beside nothing, ?, NA, nan, null."""
     test: str | Sequence[str | None] | None
     """In a table: the file of the test rows; a fifth is held out otherwise."""
+    image_size: int | Sequence[int | None] | None
+    """Height and width that a folder's images are made; they are then read as needed, with all of their 16 bits."""
     data_dir: str | Sequence[str | None] | None
     """Where the dataset's files are."""
     public: int | Sequence[int]
@@ -170,6 +176,8 @@ class GridKeywords(TypedDict, total=False):
     schedule: str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
     """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
     torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
+    body_lr: float | Sequence[float]
+    """The learning rate of a pretrained network that learns, too (timm:resnet50+tuned). Default: 0.0001."""
     average: float | Sequence[float]
     """Decay per step of a running average of the server's weights; 0 is none. Default: 0."""
     defence: str | Sequence[str]
@@ -214,6 +222,8 @@ class TrainingKeywords(TypedDict, total=False):
     schedule: str | Callable[..., Any]
     """Of the learning rate: constant, cosine (falls to 0), one-cycle (rises for the first fifth), a name in
     torch.optim.lr_scheduler, stepped once a batch, or module:callable. Default: constant."""
+    body_lr: float
+    """The learning rate of a pretrained network that learns, too (timm:resnet50+tuned). Default: 0.0001."""
     average: float
     """Decay per step of a running average of the weights, which then are the result; 0 is none. Default: 0."""
 

@@ -19,6 +19,7 @@ from fedol.training.job import Epoch, Fit, Job, OnEpoch, Recipe
 from fedol.training.snapshot import Snapshot
 
 T = TypeVar("T")
+AT_ONCE = 1 << 21  # places (``Samples.places``) that are predicted together: 512 images of 64 x 64
 
 __all__ = [
     "Epoch",
@@ -104,7 +105,8 @@ def predict(
 
     Of a model of findings a row for each question, [N · findings, 2] (``fedol.data.findings``).
     """
-    batch = batch or (1024 if device.type == "cuda" else 512)  # a GPU waits for the host at smaller ones
+    # A GPU waits for the host at smaller ones; large samples are fewer at once, as their activations take memory.
+    batch = batch or max(8, min(1024 if device.type == "cuda" else 512, AT_ONCE // inputs.places))
     was_training = model.training
     model.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     try:
@@ -119,8 +121,8 @@ def _predict(model: nn.Module, inputs: Samples, prepare: Preprocessing, device: 
     try:
         with threads(1):
             log_probs = [
-                torch.log_softmax(model(_channels_last(prepare(inputs.batch(part).to(device)))).float(), -1)
-                for part in slices(len(inputs), parts)
+                torch.log_softmax(model(_channels_last(values)).float(), -1)
+                for values in prepare.stream(inputs, slices(len(inputs), parts), device)
             ]
         return torch.cat([part.flatten(0, -2) for part in log_probs]).cpu()
     except torch.OutOfMemoryError:  # models in training have left too little

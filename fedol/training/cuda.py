@@ -20,6 +20,7 @@ import torch
 
 from fedol.data.samples import Batches, Preprocessing, Samples
 from fedol.models.fitted import fitted_in
+from fedol.models.pretrained import bodies
 from fedol.training.graph import NotCapturable, Step
 from fedol.training.job import Epoch, Fit, Job, OnEpoch
 from fedol.training.loop import PATH as PLAIN
@@ -72,6 +73,12 @@ class CudaEngine:
         if fitted_in(job.model):
             self._plain.append((job, "an estimator learns on the CPU"))
             return
+        if bodies(job.model):
+            self._plain.append((job, "its body has a learning rate of its own"))
+            return
+        if job.inputs.on_disk:
+            self._plain.append((job, "its samples are read from files"))
+            return
         self._drop_idle(job)
         session = self._sessions.pop(id(job.model), None)
         if session is None or not session.fits(job):
@@ -108,7 +115,7 @@ class CudaEngine:
     def _batches(self, job: Job) -> Batches:
         key = id(job.inputs), job.prepare
         if key not in self._inputs:  # the samples are kept too: while they live, their id is their own
-            self._inputs[key] = job.inputs, job.inputs.on(self._device, job.prepare)
+            self._inputs[key] = job.inputs, job.prepare.batches(job.inputs, self._device)
         return self._inputs[key][1]
 
     def next(self) -> Fit:

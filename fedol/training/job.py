@@ -53,6 +53,8 @@ class Recipe(Training):
             )
         if not 0 < self.lr < float("inf"):
             raise InputError(f"lr must be a positive number, but is {self.lr}.")
+        if not 0 < self.body_lr < float("inf"):
+            raise InputError(f"body_lr must be a positive number, but is {self.body_lr}.")
         if self.patch not in PATCHES:
             raise unknown("patch", str(self.patch), PATCHES)
         check_schedule(self.schedule)
@@ -101,7 +103,7 @@ class Job:
         model = copy.deepcopy(self.model).cpu().train()
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             before = torch.get_rng_state()
-            model(self.prepare(self.inputs.batch(slice(2)).cpu()))
+            model(next(self.prepare.stream(self.inputs, [slice(2)], torch.device("cpu"))))
             return not torch.equal(before, torch.get_rng_state())
 
     @property

@@ -12,9 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedol.data.samples import Step
+from fedol.models.pretrained import bodies
 from fedol.seeding import derive
-from fedol.training.job import Epoch, Fit, Job, OnEpoch
-from fedol.training.optimisers import optimiser_of
+from fedol.training.job import Epoch, Fit, Job, OnEpoch, Recipe
+from fedol.training.optimisers import Optimiser, Paced, optimiser_of
 from fedol.training.snapshot import Average, Snapshot
 
 
@@ -94,10 +96,10 @@ def _train(
 ) -> Fit:
     started = time.perf_counter()
     recipe, model, mix = job.recipe, job.model, job.recipe.patch == "cutmix"
-    batches, targets = job.inputs.on(device, job.prepare), job.targets.to(device)
+    batches, targets = job.prepare.batches(job.inputs, device), job.targets.to(device)
     parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
     start = [p.detach().clone() for p in parameters] if recipe.proximal else []
-    optimiser = optimiser_of(recipe.optimiser, parameters, recipe.lr, recipe.weight_decay)
+    optimiser = _optimiser(recipe, model, parameters)
     average = Average(model) if recipe.average else None
     losses: list[float] = []
     if job.resume:
@@ -114,15 +116,13 @@ def _train(
         nothing = [None] * len(order)
         views = torch.split(job.views(epoch).to(device), recipe.batch_size) if recipe.augment else nothing
         patches = torch.split(job.patches(epoch).to(device), recipe.batch_size) if recipe.patch != "none" else nothing
+        steps = [_part(step, share.part(len(step[0]))) for step in zip(order, views, patches, strict=True)]
         with _seeded(job, epoch, device) if seeded else nullcontext():
-            for index, view, patch, pace in zip(order, views, patches, job.pace(epoch), strict=True):
+            batches_of = zip(order, steps, batches.epoch(steps, mix), job.pace(epoch), strict=True)
+            for index, (own, _, cut), inputs, pace in batches_of:
                 if stop.is_set():
                     return outcome(f"{job.name} was stopped.")
-                mine = share.part(len(index))
-                own = index[mine]
-                seen, cut = (None if table is None else table[mine] for table in (view, patch))
-                logits = net(batches(own, seen, cut, mix))
-                mean = batch_loss(logits, targets, own, cut if mix else None, job.inputs.places)
+                mean = batch_loss(net(inputs), targets, own, cut if mix else None, job.inputs.places)
                 loss = share.weighed(mean, len(own), len(index))
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -143,6 +143,23 @@ def _train(
     if average:
         average.apply()
     return outcome()
+
+
+def _optimiser(recipe: Recipe, model: nn.Module, parameters: list[Tensor]) -> Optimiser:
+    """The recipe's; a pretrained body learns at a rate of its own."""
+    slow = {id(p) for body in bodies(model) for p in body.parameters()}
+    most, others = ([p for p in parameters if (id(p) in slow) is pretrained] for pretrained in (False, True))
+    made = optimiser_of(recipe.optimiser, most, recipe.lr, recipe.weight_decay)
+    if not others:
+        return made
+    body = optimiser_of(recipe.optimiser, others, recipe.body_lr, recipe.weight_decay)
+    return Paced(made, body, recipe.body_lr / recipe.lr)
+
+
+def _part(step: Step, mine: slice) -> Step:
+    """Some samples of a batch."""
+    index, view, patch = step
+    return index[mine], None if view is None else view[mine], None if patch is None else patch[mine]
 
 
 @contextmanager

@@ -22,7 +22,8 @@ PATH = "one step"
 def train(job: Job, model: Fitted, on_epoch: OnEpoch) -> Fit:
     """Fit the estimator in a job's model. Its epochs, rates and batches mean nothing; it is told as all of them."""
     started = time.perf_counter()
-    inputs, targets = job.prepare(job.inputs.batch(slice(None)).cpu()), job.targets.cpu()
+    (inputs,) = job.prepare.stream(job.inputs, [slice(None)], torch.device("cpu"))
+    targets = job.targets.cpu()
     if isinstance(job.model, Held):
         targets = job.model.own(targets)
     try:

@@ -171,6 +171,32 @@ def _tensors(state: dict[str, Any]) -> dict[str, Tensor]:
     return {part: state[part] for part in numbers}
 
 
+class Paced(Optimiser):
+    """One optimiser for most parameters, and one whose rate is a fixed share of its rate for the others."""
+
+    def __init__(self, most: Optimiser, others: Optimiser, share: float) -> None:
+        self.lr, self._most, self._others, self._share = most.lr, most, others, share
+        self.state = most.state + others.state
+
+    def _begin(self, parameter: Tensor) -> dict[str, Tensor]:
+        return {}
+
+    def step(self) -> None:
+        """Both, each at its rate."""
+        self._most.lr, self._others.lr = self.lr, self.lr * self._share
+        self._most.step()
+        self._others.step()
+
+    def moments(self, model: nn.Module) -> Moments:
+        """Both."""
+        return {**self._most.moments(model), **self._others.moments(model)}
+
+    def prepare(self, model: nn.Module, kept: Mapping[str, Tensor]) -> None:
+        """Both."""
+        self._most.prepare(model, kept)
+        self._others.prepare(model, kept)
+
+
 def check_optimiser(optimiser: str | Callable[..., Any]) -> None:
     """Refuse what names no optimiser."""
     if callable(optimiser) or optimiser in BUILT_IN or ":" in optimiser:

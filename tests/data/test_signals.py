@@ -91,7 +91,7 @@ def test_what_is_wrong_names_the_row() -> None:
     bad[7, 1, 3] = np.nan
     with pytest.raises(InputError, match="not finite, first in row 8"):
         samples(bad)
-    with pytest.raises(InputError, match=r"takes images of .* take mlp or mlp-large or cnn1d or cnn1d-large"):
+    with pytest.raises(InputError, match=r"takes images of .* take linear or mlp or mlp-large or cnn1d or cnn1d-large"):
         fedol.distill([np.full((20, 2), 0.5)], VALUES, model="cnn")
 
 

@@ -25,7 +25,7 @@ class Net(nn.Module):
         return self.layer(x.flatten(1))
 
 
-def build(spec: ModelSpec, **options: int) -> nn.Module:
+def build(spec: ModelSpec, **options: object) -> nn.Module:
     return create(spec, **{"classes": 4, "shape": SHAPE, "width": 4} | options)
 
 

@@ -37,13 +37,12 @@ import lightgbm
 import sklearn
 import torch
 import xgboost
-from _record import ROOT, script, table, write
+from _record import ROOT, over_seeds, script, table, write
 from sklearn.ensemble import RandomForestClassifier
 
 import fedol
 from fedol.bench.store import BenchFolder
 from fedol.errors import InputError
-from fedol.runs.evaluation import summary_statistics
 from fedol.runs.provenance import commit
 from fedol.seeding import numpy_generator
 
@@ -153,17 +152,13 @@ def wanted(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int]]:
 
 def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Every number over its seeds."""
-    found: dict[tuple[str, ...], list[float]] = {}
-    for cell in cells:
-        for quantity in ("accuracy", "targets"):
-            for method, value in cell[quantity].items():
-                key = (cell["data"], cell["partition"], cell["kind"], quantity, method)
-                found.setdefault(key, []).append(value)
-    names = ("data", "partition", "kind", "quantity", "method")
-    return [
-        {**dict(zip(names, key, strict=True)), **summary_statistics(values), "values": values}
-        for key, values in found.items()
-    ]
+    numbers = (
+        ((cell["data"], cell["partition"], cell["kind"], quantity, method), value)
+        for cell in cells
+        for quantity in ("accuracy", "targets")
+        for method, value in cell[quantity].items()
+    )
+    return over_seeds(("data", "partition", "kind", "quantity", "method"), numbers)
 
 
 def main() -> None:

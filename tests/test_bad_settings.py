@@ -15,7 +15,8 @@ from fedol.errors import InputError
 SETTINGS = [
     ("method", "FedOL", "no method 'FedOL'; did you mean 'fedol'"),
     ("dataset", "cifar1000", "no dataset 'cifar1000'; did you mean 'cifar100'"),
-    ("dataset", "digits.txt", "no dataset 'digits.txt'"),
+    ("dataset", "digits.foo", "no dataset 'digits.foo'"),
+    ("dataset", "digits.txt", "no file or folder digits.txt"),
     ("dataset", "nowhere.npz", "no file nowhere.npz"),
     ("server_model", "resnet21", "no model 'resnet21'.*nearest is 'resnet20'"),
     ("server_model", "nowhere.module:Net", "'nowhere.module:Net' cannot be imported"),

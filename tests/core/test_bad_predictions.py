@@ -78,7 +78,7 @@ def test_rho_outside_its_range(rho: float) -> None:
         ),
         ([np.full((5, 3), 1 / 3)], {}, r"client 0 predicts \[5, 3\], but there are 6 public images"),
         ([np.zeros((0, 3))], {}, "client 0's probabilities are empty"),
-        (list(UNIFORM), {"public": PUBLIC.astype(np.float32)}, "public samples must be uint8"),
+        (list(UNIFORM), {"public": PUBLIC.astype(np.int32)}, "public samples must be uint8"),
         (list(UNIFORM), {"public": PUBLIC[:, 0]}, r"public samples must be uint8 \[N, channels, H, W\]"),
         (list(UNIFORM), {"classes": ["a", "b"]}, "There are 2 class names, but the clients predict 3 classes"),
         (list(UNIFORM), {"rho": 1.5}, "rho must lie in"),

@@ -101,7 +101,7 @@ def test_a_public_set(members: str, tmp_path: Path) -> None:
     program.write_text("def load():\n    return lambda images: None\n")
     done = fedol("client", "predict", folder, "--model", f"{program}:load", "--out", tmp_path / "eve.fedol")
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
-    assert "bytes of images, far more than its size makes likely" in " ".join(done.stderr.split()), done.stderr
+    assert "bytes of samples, far more than its size makes likely" in " ".join(done.stderr.split()), done.stderr
 
 
 @pytest.mark.parametrize("count", [3, 4])
@@ -112,7 +112,7 @@ def test_a_folder_of_images(count: int, tmp_path: Path, monkeypatch: pytest.Monk
     assert load_images(tmp_path, 3)[0].shape == (3, 1, 90, 100)
     monkeypatch.setattr(own, "FEW_BYTES", 3 * 3 * 90 * 100 - 1)
     monkeypatch.setattr(own, "PACKED", 1)
-    why = "claims 81,000 bytes of images" if count == 3 else "holds 3 images, but the task has 4"
+    why = "claims 81,000 bytes of samples" if count == 3 else "holds 3 samples, but the task has 4"
     with pytest.raises(InputError, match=why):
         load_images(tmp_path, count)
     assert len(load_images(tmp_path)[0]) == 3  # your own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
@@ -27,6 +27,7 @@ from fedol.settings import MODEL, ClientSettings, RunSettings, ServerSettings, S
 from fedol.settings import ModelName as ModelName
 from fedol.settings.presets import PRESETS as PRESETS
 from fedol.settings.presets import SUITED as SUITED
+from fedol.settings.presets import suited
 from fedol.training import Recipe
 
 Record = TypeVar("Record")
@@ -220,10 +221,20 @@ def configure(
 
 
 def configure_server(
-    task: str, file: Path | None = None, overrides: Mapping[str, Any] | None = None, trust_code: bool = False
+    task: str,
+    file: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    trust_code: bool = False,
+    kind: Callable[[], str] | None = None,
 ) -> ServerConfig:
-    """A server's configuration from a TOML file, then single settings."""
-    return _configured(ServerConfig(task), file, overrides, trust_code)
+    """A server's configuration from a TOML file, then single settings.
+
+    Where nobody names a model, one that takes the public samples' ``kind``, which is asked for only then.
+    """
+    config = _configured(ServerConfig(task), file, overrides, trust_code)
+    if kind is None or "server_model" in {**written(file), **(overrides or {})}:
+        return config
+    return changed(config, {"server_model": suited("server_model", kind(), config.server_model)})
 
 
 def configure_client(

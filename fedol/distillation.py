@@ -26,6 +26,7 @@ from fedol.robust import NONE, Defence, screen
 from fedol.seeding import derive
 from fedol.settings import Training, Voting, spelled_out
 from fedol.settings.keywords import ServerKeywords
+from fedol.settings.presets import suited
 from fedol.training import Fit, Job, Process, Recipe, Snapshot, drive, resolve_device
 
 Note = Callable[[int, Knowledge], None]
@@ -104,7 +105,7 @@ def distill(
     knowledge: Iterable[Knowledge | Array],
     public: Samples | Array,
     *,
-    model: ModelSpec = "resnet56",
+    model: ModelSpec | None = None,
     method: str = "fedol",
     classes: Sequence[str] | None = None,
     findings: Sequence[str] = (),
@@ -120,7 +121,8 @@ def distill(
     ``findings``, name them; an array then holds how probable each is, [N, findings]. ``settings`` are the fields of
     ``Voting`` (iterations, tau, rho, rho_step) and of ``Training`` (epochs, batch_size, lr, optimiser, schedule,
     weight_decay, augment, patch, average). ``defence`` names defences against clients that lie
-    (``fedol.robust``), for instance "trust,exact,cap,runoff".
+    (``fedol.robust``), for instance "trust,exact,cap,runoff". Without a ``model`` it is one that takes samples of their
+    kind; of images, resnet56.
     """
     shared = samples(public, "public samples")
     from_array = Knowledge.from_findings if findings else Knowledge.from_probabilities
@@ -147,6 +149,7 @@ def distill(
     names = ANSWERS if findings else [str(c) for c in range(count)] if classes is None else classes
     if len(names) != count:
         raise InputError(f"There are {len(names)} class names, but the clients predict {count} classes.")
+    model = suited("server_model", shared.kind, "resnet56") if model is None else model
     architecture = Architecture.on(shared, model, names, width, findings=findings)
     wanted = replace(_wanted(method, {**settings}), defence=Defence.parse(defence))
     where, known = resolve_device(device), methods.knowing(methods.find(method).name)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from fedol.adapted import FORMAT, AdaptedModel, Own, adapted
 from fedol.core.arrays import Array, exact, to_tensor
 from fedol.core.voting import shannon
+from fedol.data.findings import ANSWERS
 from fedol.data.samples import Preprocessing, Samples, Shape, preprocessing_of
 from fedol.errors import FedolError, InputError, brief, cause, measures
 from fedol.features import Features, preparing
@@ -24,7 +26,7 @@ from fedol.files import intact, read_tensors, write_atomically, write_tensors
 from fedol.models import ModelSpec, address, create, describe, parameter_count
 from fedol.models.exported import translated
 from fedol.models.findings import Findings
-from fedol.models.fitted import STATE, fitted_in
+from fedol.models.fitted import STATE, Copies, fitted_in
 from fedol.models.held import Held, sound
 from fedol.models.openset import OpenSet, sensible
 from fedol.models.pretrained import Pretrained
@@ -91,11 +93,12 @@ class Architecture:
         """One net, with so many outputs more than classes, or findings."""
         if self.findings:
             every = len(self.findings) + more
-            several = create(self.model, classes=every, shape=self.shape, width=self.width, seed=seed)
-            if fitted_in(several):
-                name = describe(self.model)
-                raise InputError(f"'{name}' tells one class of each sample, not several findings; choose a network.")
-            return Findings(several)
+            made = partial(create, self.model, shape=self.shape, width=self.width)
+            several = made(classes=every, seed=seed)
+            if fitted_in(several) is None:
+                return Findings(several)
+            seeds = [derive(seed, "finding", finding) for finding in range(every)]
+            return Copies([made(classes=len(ANSWERS), seed=each) for each in seeds])
         outputs, classes = len(self.answers) + more, len(self.classes) + more
         net = create(self.model, classes=outputs, shape=self.shape, width=self.width, seed=seed)
         return Held(net, [*self.answers, *range(len(self.classes), classes)], classes) if self.held else net

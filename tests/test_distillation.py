@@ -141,3 +141,11 @@ def test_one_client_is_plain_distillation() -> None:
     server = fedol.distill(teachers(1, sure=1.0), PUBLIC, **SETTINGS)
     assert len(server.history) == 3
     assert server.history[0]["coverage"] == pytest.approx(0.1)
+
+
+def test_without_a_model_it_is_one_for_the_samples() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 3)).astype(np.float32)
+    probs = rng.dirichlet([1, 1], 40)
+    server = fedol.distill([probs, probs], rows, iterations=1, epochs=1, device="cpu")
+    assert server.architecture.model == "mlp-large"

@@ -40,7 +40,12 @@ def fit(
     settings: dict[str, Any],
     task: TaskDir,
     data: Annotated[str, typer.Option(help=f"Your data: {LABELLED}, or my.py:function.")],
-    model: Annotated[str, typer.Option(help="resnet20, cnn, my.py:Class, ...")] = "resnet20",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="resnet20, cnn, my.py:Class, forest, ... (default: resnet20; tables, texts: mlp; signals: cnn1d)"
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The trained model.")] = Path("model.safetensors"),
     config: Config = None,
     trust_code: TrustCode = False,
@@ -84,7 +89,7 @@ def fit(
         result = client_fit(
             folder.task, data, model, out, recipe_of(wanted), wanted.width, wanted.seed, wanted.device,
             on_epoch=progress.epoch, budget=budget, folds=wanted.folds, public=shared, own_classes=wanted.own_classes,
-            reading=Reading.of(wanted),
+            reading=Reading.of(wanted).under(folder.reading),
         )  # fmt: skip
     if as_json:
         print(json.dumps({"out": str(out), **result}))

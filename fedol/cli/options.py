@@ -14,7 +14,7 @@ import typer
 
 from fedol.cli import complete
 from fedol.errors import InputError
-from fedol.settings.presets import PRESETS
+from fedol.settings.presets import PRESETS, SUITED
 
 if TYPE_CHECKING:
     from fedol.federation.outputs import Outputs
@@ -138,11 +138,11 @@ def _option(item: Field[Any], declared: tuple[str, ...], presets: Mapping[str, M
 
 
 def _defaults(item: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
-    """A default as a person would type it, and those of presets that have another; nothing where there is none."""
+    """A default as a person would type it, those of presets and of kinds of data that have another; or nothing."""
     said: dict[str, list[str]] = {}
     if item.default is not None and item.default is not MISSING:
         said[_word(item.default)] = ["default"]
-    for name, values in presets.items():
+    for name, values in {**presets, **SUITED}.items():
         if values.get(item.name, item.default) != item.default:
             said.setdefault(_word(values[item.name]), []).append(name)
     words = "; ".join(f"{', '.join(names)}: {word}" for word, names in said.items())

@@ -135,6 +135,9 @@ def new_task(
         raise InputError("Give --classes a,b,c (a sample has one) or --findings a,b,c (it may have several).")
     told = folder.resolve().name if name is None else name
     names = class_names(findings or classes or "")
+    columns = getattr(shared, "label", ())
+    if findings and len(columns) > 1 and columns != tuple(names):
+        raise InputError(f"Findings go by the names of their columns; give --findings {','.join(columns)}.")
     base = Task.of(shared, ANSWERS, told, names) if findings else Task.of(shared, names, told)
     accepted = tuple(codec.strip() for codec in codecs.split(",") if codec.strip())
     # Not from a seed: a federation that is repeated must not take what was signed for the last one.
@@ -146,7 +149,10 @@ def new_task(
     task = summed_in_secret(task, helpers, given, {name: value for name, value in noise.items() if value is not None})
     if tokens and not clients:
         raise InputError("Tokens are for clients that the task lists; give each one with --client NAME.")
-    written = TaskFolder.create(folder, task, None if only_fingerprint else shared)
+    if only_fingerprint:  # who has the samples reads them as here
+        written = TaskFolder.create(folder, task, None, Reading.said_by(shared))
+    else:
+        written = TaskFolder.create(folder, task, shared)
     for who in clients if tokens else ():
         new_token(written, who, Path(tokens or "", f"{who}{SUFFIX}"))
     if as_json:

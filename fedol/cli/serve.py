@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -137,7 +138,7 @@ def serve(
     figures = Metrics.at(metrics) if metrics else None
     wait = seconds(deadline) if deadline else None
     folder = TaskFolder.open(task)
-    frozen = configure_server(folder.task.id, config, settings, trust_code)
+    frozen = configure_server(folder.task.id, config, settings, trust_code, partial(folder.kind, public))
     coordinator = Coordinator(folder, frozen, out, public, force=force)
     for listener in (told, figures and figures.event):
         if listener:
@@ -229,7 +230,7 @@ def distill(
             check_there([*files, *(sums or ())])  # before anything is removed
         if sums:
             settings = of_sums(trusted(config, settings, trust_code)) | settings
-        frozen = configure_server(folder.task.id, config, settings, trust_code)
+        frozen = configure_server(folder.task.id, config, settings, trust_code, partial(folder.kind, public))
         coordinator = Coordinator(folder, frozen, out, public, force=force)
     labelled = coordinator.test_set(test) if test else None
     if sums:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def federate(grid: Grid, config: Mapping[str, Any]) -> dict[str, Any]:
     force = given.get("force", False)
     if type(force) is not bool:
         raise InputError(f"The run setting 'force' must be true or false, but is {brief(force)}.")
-    frozen = configure_server(folder.task.id, overrides=settings)
+    frozen = configure_server(folder.task.id, overrides=settings, kind=partial(folder.kind, public))
     coordinator = Coordinator(folder, frozen, Path(given["out"]), public, force=force)
     labelled = coordinator.test_set(test) if test else None
     inbox = GridInbox(grid, folder.task, wait, str(given.get("clients", "")).split())

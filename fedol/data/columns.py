@@ -8,6 +8,7 @@ half a column of silent gaps is worse.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,9 @@ from fedol.errors import InputError
 from fedol.text import printable
 
 NUMBER, CATEGORY = "number", "category"
-MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none", "<na>"})  # in any case
+MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "<na>"})  # in any case
+NO_NUMBER = MISSING | {"none"}  # which among words is one more: no pain
+WITH_COMMA = re.compile(r"[+-]?(\d[\d.' ]*)?(,\d+)+([eE][+-]?\d+)?")  # a number as some write it, whatever it is
 MOSTLY = 0.9  # of the cells that are there: so many numbers make a column of numbers
 Cells = Sequence[Any] | npt.NDArray[Any]
 
@@ -79,8 +82,15 @@ class Reader:
         if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
             return NUMBER
         words = [cell for cell in cells if math.isnan(number(cell)) and not self._absent(cell)]
+        others = [cell for cell in words if spelled(cell).lower() not in NO_NUMBER]
         numbers = sum(not math.isnan(number(cell)) for cell in cells)
-        return NUMBER if numbers >= MOSTLY * (numbers + len(words)) else CATEGORY
+        if numbers >= MOSTLY * (numbers + len(others)):
+            return NUMBER if numbers or not words else CATEGORY
+        commas = [cell for cell in others if WITH_COMMA.fullmatch(str(cell).strip())]
+        if commas and numbers + len(commas) >= MOSTLY * (numbers + len(others)):
+            place = next(place for place, cell in enumerate(cells) if cell is commas[0])
+            raise self._error(place, f"'{printable(commas[0], 40)}' has a comma, so it is no number here")
+        return CATEGORY
 
     def _numbers(self, cells: Cells) -> npt.NDArray[np.float32]:
         if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
@@ -88,7 +98,7 @@ class Reader:
         else:
             values = np.fromiter(map(number, cells), np.float64, len(cells))
             for place in np.flatnonzero(np.isnan(values)).tolist():
-                if not self._absent(cells[place]):
+                if not (self._absent(cells[place]) or spelled(cells[place]).lower() in NO_NUMBER):
                     raise self._error(place, f"'{printable(cells[place], 40)}' is not a number")
         for word in self._missing - MISSING:
             values[values == number(word)] = math.nan

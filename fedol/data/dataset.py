@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedol.core.arrays import fingerprint as fingerprint
-from fedol.data.findings import ANSWERS, check_findings, check_marks
+from fedol.data.labels import Groups, check_groups, check_labels
 from fedol.data.samples import Preprocessing, Samples, samples
 from fedol.errors import InputError, measures
 from fedol.seeding import numpy_generator
@@ -28,10 +28,6 @@ def holdout(keys: Sequence[str]) -> npt.NDArray[np.bool_]:
     marked = np.zeros(len(keys), dtype=bool)
     marked[rank[: max(len(keys) // 5, 1 if len(keys) > 1 else 0)]] = True
     return marked
-
-
-Groups = npt.NDArray[np.int64] | npt.NDArray[np.str_]  # the site of each sample: a number or a name
-MOST_CLASSES = 65_536  # a larger label is a mistake (an id, a pixel), not a class
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,17 +149,15 @@ class Dataset(Card):
                 "make them the same size."
             )
         test = test.like(x)
-        several = np.ndim(train_y) == 2 and np.shape(train_y)[1] > 1  # one finding is two classes
-        read = _marks if several else _classes
-        y, test_labels, names, findings = read(train_y, test_y, classes, (len(x), len(test)), name)
-        sites = None if groups is None else _groups(groups, len(x), f"{name}: groups")
-        return cls(name, Labelled(x, y, sites), Labelled(test, test_labels), names, findings)
+        labels, truth = check_labels(train_y, test_y, classes, (len(x), len(test)), name)
+        sites = None if groups is None else check_groups(groups, len(x), f"{name}: groups")
+        return cls(name, Labelled(x, labels.y, sites), Labelled(test, truth), labels.classes, labels.findings)
 
     @classmethod
     def from_frame(
         cls,
         frame: Any,
-        label: str | None = None,
+        label: str | Sequence[str] | None = None,
         test: Any = None,
         text: Sequence[str] = (),
         categories: Sequence[str] = (),
@@ -172,16 +166,19 @@ class Dataset(Card):
     ) -> Dataset:
         """A frame of pandas or polars with a row per sample, one column of which is the label.
 
+        Several columns of labels, all of which say yes or no, are the findings of a sample.
+
         Columns of words are categories, and so are those of ``categories``; the others are numbers. What stands for a
         missing value beside NaN, None, "?" and the like is ``missing``. With columns of ``text``, these alone are what
         is learnt from. ``test`` are the test rows, another frame; without them a fifth of each class is held out.
         """
         from fedol.data.reading import Reading, from_frame
 
-        texts, chosen, absent = (
-            tuple([words] if isinstance(words, str) else map(str, words)) for words in (text, categories, missing)
+        labels, texts, chosen, absent = (
+            tuple([words] if isinstance(words, str) else map(str, words))
+            for words in (label or (), text, categories, missing)
         )
-        return from_frame(frame, test, Reading(label, texts, chosen, absent), name)
+        return from_frame(frame, test, Reading(labels, texts, chosen, absent), name)
 
 
 def pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:
@@ -203,70 +200,6 @@ def pixels(values: npt.ArrayLike, where: str) -> npt.NDArray[np.uint8]:
             raise InputError(f"{where} has floats outside [0, 1] or not finite; divide by 255 or give uint8.")
         array = np.rint(array * 255).astype(np.uint8)
     return np.ascontiguousarray(array)
-
-
-Labels = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], tuple[str, ...], tuple[str, ...]]
-
-
-def _classes(
-    train: npt.ArrayLike, test: npt.ArrayLike, classes: Sequence[str] | None, counts: tuple[int, int], name: str
-) -> Labels:
-    """Both parts' labels where a sample is of one class, the classes' names, and no findings."""
-    y, test_y = _labels(train, counts[0], f"{name}: train_y"), _labels(test, counts[1], f"{name}: test_y")
-    top = int(max(y.max(), test_y.max()))
-    names = tuple(str(c) for c in (range(top + 1) if classes is None else classes))
-    if top >= len(names):
-        raise InputError(f"{name}: label {top} has no name among the {len(names)} classes; labels count from 0.")
-    fewest = 2 if classes is None else 1  # a client may hold one of its task's classes, and say which
-    if len(names) < fewest or len(set(names)) < len(names):
-        raise InputError(f"{name}: the class names must be two or more and all different, not {_brief(names)}.")
-    return y, test_y, names, ()
-
-
-def _marks(
-    train: npt.ArrayLike, test: npt.ArrayLike, classes: Sequence[str] | None, counts: tuple[int, int], name: str
-) -> Labels:
-    """Both parts' marks where a sample may have several findings, no and yes, and the findings' names."""
-    y, test_y = check_marks(train, counts[0], f"{name}: train_y"), check_marks(test, counts[1], f"{name}: test_y")
-    findings = check_findings(range(y.shape[1]) if classes is None else classes, name)
-    for marks, part in ((y, "train_y"), (test_y, "test_y")):
-        if marks.shape[1] != len(findings):
-            raise InputError(
-                f"{name}: {part} marks {marks.shape[1]} findings, but {len(findings)} have names; make them the same."
-            )
-    return y, test_y, ANSWERS, findings
-
-
-def _labels(values: npt.ArrayLike, count: int, where: str) -> npt.NDArray[np.int64]:
-    """Any accepted labels as int64 [N]."""
-    array = np.asarray(values)
-    if array.shape != (count,) or not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{where} must be {count} integers, one per image, not {array.dtype} {list(array.shape)}.")
-    low, high = int(array.min()), int(array.max())
-    if low < 0 or high >= MOST_CLASSES:
-        raise InputError(f"{where} holds the label {low if low < 0 else high}; labels must be 0, 1, ... C-1.")
-    return array.astype(np.int64)
-
-
-def _groups(values: npt.ArrayLike, count: int, where: str) -> Groups:
-    """Any accepted sites as int64 [N] or text [N], whose type is as wide as its longest name."""
-    array = np.asarray(values)
-    if array.dtype == object and all(isinstance(value, str) for value in array.flat):
-        array = array.astype(np.str_)
-    if array.shape != (count,) or array.dtype.kind not in "iuU":
-        shape = list(array.shape)
-        raise InputError(f"{where} must be {count} names or integers, one per image, not {array.dtype} {shape}.")
-    if array.dtype.kind != "U":
-        return array.astype(np.int64)
-    if "" in array:
-        raise InputError(
-            f"{where} has no name at {int(np.argmax(array == ''))}; name the site of every training image."
-        )
-    return np.array(array.tolist())
-
-
-def _brief(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "none"
 
 
 @dataclass(frozen=True, eq=False)

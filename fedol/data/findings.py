@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedol.data.columns import Cells, spelled
 from fedol.errors import InputError
+from fedol.text import printable
 
 ANSWERS = ("no", "yes")
+MARKS = {"0": 0, "no": 0, "false": 0, "1": 1, "yes": 1, "true": 1}  # in any case: how a column of rows may say it
 
 
 def check_findings(names: Sequence[object], where: str) -> tuple[str, ...]:
@@ -36,6 +39,24 @@ def check_marks(values: npt.ArrayLike, count: int, where: str) -> npt.NDArray[np
             f"{list(array.shape)}; mark every finding of every sample."
         )
     return array.astype(np.int64)
+
+
+def marks(cells: Cells, name: str, before: int, where: str) -> npt.NDArray[np.int64]:
+    """A column of marks as zeros and ones, with so many rows ``before`` it; what is neither is an error."""
+    known: dict[object, int] = {}  # a cell is spelled and looked up once
+    found = np.empty(len(cells), np.int64)
+    for place, cell in enumerate(cells.tolist() if isinstance(cells, np.ndarray) else cells):
+        if cell not in known:
+            word = "" if cell is None or cell != cell else spelled(cell)
+            if word.lower() not in MARKS:
+                what = f"'{printable(word, 40)}' is no mark" if word else "there is no mark"
+                raise InputError(
+                    f"{where}, row {before + place + 1}, column '{printable(name, 40)}': {what}; write 1, yes or true "
+                    "where the sample has it, else 0, no or false."
+                )
+            known[cell] = MARKS[word.lower()]
+        found[place] = known[cell]
+    return found
 
 
 def strata(labels: npt.NDArray[np.integer[Any]]) -> tuple[npt.NDArray[np.int64], int]:

@@ -12,7 +12,9 @@ import torch
 
 from fedol.core.arrays import to_tensor
 from fedol.data.dataset import Dataset, pixels
+from fedol.data.findings import ANSWERS, check_findings, check_marks
 from fedol.data.images import Images
+from fedol.data.labels import Labels
 from fedol.data.reading import Reading, split_off, table_of, unlabelled
 from fedol.data.rows import frame_rows, is_frame
 from fedol.data.samples import Samples
@@ -82,15 +84,20 @@ def _levels(values: npt.NDArray[Any]) -> bool:
     return True
 
 
-def from_pair(x: Any, y: npt.ArrayLike, name: str = "data") -> Dataset:
+def from_pair(x: Any, y: Any, name: str = "data") -> Dataset:
     """Samples and their labels, numbers or names, of which a fixed fifth of each class is held out for the test.
+
+    Labels [N, C] of zeros and ones, or a frame of them, mark the findings of each sample.
 
     Which fifth depends on their number and order alone (see ``holdout``), so the same values are the same dataset.
     """
     given, labels = given_values(x, "X"), np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] > 1:
+        names = check_findings(y.columns if is_frame(y) else range(labels.shape[1]), "Y")
+        return split_off(given, Labels(check_marks(labels, len(given), "Y"), ANSWERS, names), name)
     if labels.shape != (len(given),) or labels.dtype.kind not in "biuUO":
         raise InputError(
             f"y must be {len(given)} labels, numbers or names, one per sample, but is {labels.dtype} "
             f"{list(labels.shape)}."
         )
-    return split_off(given, [str(label) for label in labels.tolist()], name)
+    return split_off(given, Labels.of_words([str(label) for label in labels.tolist()]), name)

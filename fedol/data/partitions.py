@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedol.data.dataset import Groups
+from fedol.data.labels import Groups
 from fedol.errors import FedolError, InputError, brief, cause, unknown
 from fedol.seeding import numpy_generator
 

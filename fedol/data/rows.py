@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from fedol.text import printable
 
 BLOCK = 10_000  # rows read at a time: what a file takes in memory beside its values
 DELIMITERS = ",;\t|"
+DECIMAL = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")  # a number, where cells are cut at semicolons
 CSV, LINES, JSON_LINES, PARQUET = (".csv", ".tsv", ".data"), (".txt",), (".jsonl", ".ndjson"), (".parquet", ".pq")
 SUFFIXES = (*CSV, *LINES, *JSON_LINES, *PARQUET)
 TEXT = "text"  # what the one column of a file of lines is called
@@ -76,8 +78,10 @@ def _opened(path: Path) -> IO[str]:
 def _csv(where: str, file: IO[str]) -> Rows:
     """Columns by the first line where nothing in it is a number, else by their positions from 1."""
     head = file.readline()
-    delimiter = max(DELIMITERS, key=head.count)
-    lines = csv.reader(_chained(head, file), delimiter=delimiter, skipinitialspace=True)
+    delimiter = ";" if _with_commas(head) else max(DELIMITERS, key=head.count)
+    lines: Iterator[list[str]] = csv.reader(_chained(head, file), delimiter=delimiter, skipinitialspace=True)
+    if delimiter == ";":
+        lines = (list(map(_pointed, row)) for row in lines)
     first = [cell.strip() for cell in next(lines, [])]
     if not any(first):
         raise InputError(f"{where} is empty, or begins with an empty line; give a file with a row per sample.")
@@ -97,6 +101,17 @@ def _csv(where: str, file: IO[str]) -> Rows:
             count, waiting = count + len(rows), []
 
     return Rows(where, names, blocks())
+
+
+def _with_commas(head: str) -> bool:
+    """Whether a line is numbers with decimal commas, cut at semicolons, though it has more commas than these."""
+    cells = [cell.strip() for cell in head.split(";")]
+    return len(cells) > 1 and all(DECIMAL.fullmatch(cell) or "," not in cell for cell in cells)
+
+
+def _pointed(cell: str) -> str:
+    """A number with a decimal comma as one with a point; anything else as it is."""
+    return cell.replace(",", ".") if "," in cell and DECIMAL.fullmatch(cell.strip()) else cell
 
 
 def _chained(head: str, file: IO[str]) -> Iterator[str]:

@@ -50,15 +50,24 @@ def load_samples(path: Path, count: int | None = None, reading: Reading = Readin
         if count is not None and len(found) != count:
             raise InputError(f"{path} holds {len(found):,} {found.kind}, but the task has {count:,}.")
         return found, [str(row) for row in range(1, len(found) + 1)]  # as errors count them
-    if path.is_file() and zipfile.is_zipfile(path):
+    if path.is_file() and told_kind(path) is not None:
         with _unpacking(path) as archive:
-            if "kind.npy" in archive.namelist():
-                found = _unpacked(path, archive, count)
-                return found, _numbered(found)
+            found = _unpacked(path, archive, count)
+            return found, _numbered(found)
     if path.suffix.lower() == ".npy" and (mapped := _mapped(path, count)) is not None:
         return mapped, _numbered(mapped)
     values, names = load_images(path, count)
     return given_values(values, str(path)), names
+
+
+def told_kind(path: Path) -> str | None:
+    """The kind of samples that a file says it holds, as ``store`` writes it, and a folder; None where nothing tells."""
+    if path.is_dir():
+        return Images.kind
+    if not (path.is_file() and zipfile.is_zipfile(path)):
+        return None
+    with _unpacking(path) as archive:
+        return str(_heard(archive, "kind")) if "kind.npy" in archive.namelist() else None
 
 
 def _mapped(path: Path, count: int | None) -> Samples | None:

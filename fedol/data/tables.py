@@ -16,6 +16,7 @@ from torch import Tensor
 from fedol.core.arrays import fingerprint
 from fedol.data.columns import CATEGORY, NUMBER, Column
 from fedol.data.encoding import MOST_CATEGORIES, Choice, Encoding, Scale, code
+from fedol.data.labels import Names, named, plain
 from fedol.data.samples import FIRST, Index, Samples, Shape
 from fedol.errors import InputError, unknown
 from fedol.text import is_text, printable
@@ -35,7 +36,7 @@ class Table(Samples):
     values: Floats  # [rows, columns]; NaN is missing
     columns: tuple[Column, ...]
     missing: tuple[str, ...] = ()  # how files of these rows spell it, beside the usual
-    label: str | None = None  # what these call the column of the labels
+    label: Names = ()  # what these call the columns of the labels
 
     def __len__(self) -> int:
         return len(self.values)
@@ -71,7 +72,7 @@ class Table(Samples):
                 positions = {word: place for place, word in enumerate(columns[j].levels)}
                 rows[:, j] = _looked_up([positions.get(word, -1) for word in column.levels], rows[:, j])
         listed = [[column.name, column.kind, column.levels] for column in columns]
-        about = {"columns": listed, "missing": self.missing, "label": self.label}
+        about = {"columns": listed, "missing": self.missing, "label": plain(self.label)}
         return about, {"rows": rows}
 
     @classmethod
@@ -79,8 +80,8 @@ class Table(Samples):
         """What ``packed`` gave, or an ``InputError`` that says what makes no sense: it may be a stranger's."""
         columns = tuple(Column(name, kind, tuple(levels)) for name, kind, levels in about["columns"])
         names, missing, rows = [column.name for column in columns], tuple(about["missing"]), arrays["rows"]
-        label = about["label"]
-        words = [*names, *missing, label or "", *(level for column in columns for level in column.levels)]
+        label = named(about["label"])
+        words = [*names, *missing, *label, *(level for column in columns for level in column.levels)]
         if (
             not columns
             or len(set(names)) < len(names)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from fedol.data.labels import Names, named, plain
 from fedol.data.likeness import Likeness, Words
 from fedol.data.samples import Index, Preprocessing, Samples, Shape, register
 from fedol.errors import InputError
@@ -114,10 +115,10 @@ class Texts(Samples):
     members: ClassVar[tuple[str, ...]] = ("lengths", "letters")
     values: npt.NDArray[np.object_]
     text: tuple[str, ...] = ()  # the columns of files that they stand in
-    label: str | None = None  # what these call the column of the labels
+    label: Names = ()  # what these call the columns of the labels
 
     @classmethod
-    def of(cls, values: Any, where: str, text: tuple[str, ...] = (), label: str | None = None) -> Texts:
+    def of(cls, values: Any, where: str, text: tuple[str, ...] = (), label: Names = ()) -> Texts:
         """Strings, none of them empty."""
         strings = np.array(list(values), dtype=object)
         for place, value in enumerate(strings):
@@ -196,7 +197,7 @@ class Texts(Samples):
         """To be kept: the columns, how many bytes each text has, and these one after the other."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in self.values]
         lengths = np.array([len(text) for text in encoded], np.int64)
-        return {"text": self.text, "label": self.label}, {
+        return {"text": self.text, "label": plain(self.label)}, {
             "lengths": lengths,
             "letters": np.frombuffer(b"".join(encoded), np.uint8),
         }
@@ -215,5 +216,5 @@ class Texts(Samples):
             whole[end - length : end].decode("utf-8", "surrogatepass")
             for end, length in zip(ends, lengths, strict=True)
         ]
-        label = about["label"]
-        return cls.of(texts, "the public texts", tuple(map(str, about["text"])), None if label is None else str(label))
+        label = tuple(map(str, named(about["label"])))
+        return cls.of(texts, "the public texts", tuple(map(str, about["text"])), label)

@@ -25,6 +25,7 @@ from fedol.privacy.converted import spec_for
 from fedol.privacy.training import Budget, fit_private
 from fedol.runs.evaluation import accuracy
 from fedol.seeding import derive
+from fedol.settings.presets import suited
 from fedol.training import Job, OnEpoch, Recipe, fit, resolve_device
 from fedol.training.job import folds_of
 from fedol.training.snapshot import EpochFile
@@ -40,8 +41,6 @@ def client_data(source: str, task: Task, reading: Reading = Reading()) -> tuple[
         reading = replace(reading, image_size=task.image_size)
     data = _made(source) if ":" in source and not Path(source).exists() else load(source, reading=reading)
     index = task_classes(data, task)
-    if task.findings:
-        return data.train, data.test
     train, test = (Labelled(part.samples, index[part.y]) for part in (data.train, data.test))
     return train, test
 
@@ -76,7 +75,7 @@ def task_classes(data: Dataset, task: Task) -> np.ndarray:
 def client_fit(
     task: Task,
     data: str,
-    model: ModelSpec,
+    model: ModelSpec | None,
     out: Path,
     recipe: Recipe,
     width: int = 16,
@@ -95,7 +94,8 @@ def client_fit(
     With a privacy budget the training is differentially private, and the model file says so; it then starts anew.
     With ``folds`` the model also learns what is public, once a fold (``fedol.methods.union``); it needs the ``public``
     samples. Where they are known, data unlike them are refused: what was trained on those could not predict these.
-    With ``own_classes`` it has outputs for the classes alone that its training samples have.
+    With ``own_classes`` it has outputs for the classes alone that its training samples have. Without a ``model``
+    it is one that takes samples of their kind.
     """
     if folds and not sensible(folds):
         raise InputError(f"--folds must lie between 2 and {MOST_FOLDS}, or be 0 for no masses, but is {folds}.")
@@ -111,6 +111,7 @@ def client_fit(
         train, test = (replace(part, samples=part.samples.like(public)) for part in (train, test))
     # A private model is scaled by constants: the data's own mean and spread would be released without noise.
     prepare = train.samples.unfitted() if budget else train.samples.fit(public)
+    model = suited("client_models", train.samples.kind, ("resnet20",))[0] if model is None else model
     model = spec_for(model) if budget else model
     like = train.samples if public is None else public  # which a pretrained model's features are standardised by
     if budget and public is None and Pretrained.parse(model):

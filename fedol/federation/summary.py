@@ -31,8 +31,7 @@ def test_set(path: Path, task: Task, public: Samples) -> Labelled:
     data = load_test(path, Reading().under(public))
     index = task_classes(data, task)
     check_alike(data.test.samples, public, f"The test {data.test.samples.kind} in {path}")
-    test = Labelled(data.test.samples.like(public), index[data.test.y])
-    return data.test if data.findings else test
+    return Labelled(data.test.samples.like(public), index[data.test.y])
 
 
 def federation_summary(

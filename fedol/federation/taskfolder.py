@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fedol.core.arrays import Array
 from fedol.data.reading import Reading
 from fedol.data.samples import Samples, samples
-from fedol.data.stored import load_samples, store, stored
+from fedol.data.stored import load_samples, store, stored, told_kind
 from fedol.errors import FedolError, InputError
 from fedol.files import intact, read_json, write_json
 from fedol.knowledge.task import Task
@@ -28,16 +28,17 @@ class TaskFolder:
 
     path: Path
     task: Task
+    reading: Reading = field(default_factory=Reading)  # of public rows that travel otherwise
 
     @classmethod
-    def create(cls, path: Path, task: Task, public: Samples | Array | None) -> TaskFolder:
-        """Write a new task; without ``public`` only its fingerprint is in it."""
+    def create(cls, path: Path, task: Task, public: Samples | Array | None, reading: Reading = Reading()) -> TaskFolder:
+        """Write a new task; without ``public`` only its fingerprint is in it, and what the columns of rows mean."""
         if (path / "task.json").exists():
             raise FedolError(f"{path} holds a task already, which others may have got; choose another folder.")
         if public is not None:
             store(samples(public, "public samples"), path)
-        write_json(path / "task.json", {"schema": SCHEMA, "id": task.id, **_plain(task)})
-        return cls(path, task)
+        write_json(path / "task.json", {"schema": SCHEMA, "id": task.id, **_plain(task), **_told(reading)})
+        return cls(path, task, reading)
 
     @classmethod
     def open(cls, path: str | Path) -> TaskFolder:
@@ -46,7 +47,9 @@ class TaskFolder:
         if not (path / "task.json").exists():
             raise FedolError(f"There is no task in {path}; make one with: fedol task new {path}.")
         values = read_json(path / "task.json", FRESH)
-        return cls(path, read_task(values, path / "task.json"))
+        task = read_task(values, path / "task.json")
+        with intact(path / "task.json", FRESH):
+            return cls(path, task, Reading.from_json(values.get("reading", {})))
 
     @classmethod
     def of_run(cls, run: Path) -> TaskFolder:
@@ -62,15 +65,23 @@ class TaskFolder:
 
     def samples(self, elsewhere: Path | None = None) -> Samples:
         """The public samples, from the folder or ``elsewhere``: exactly those the task was made of, in their order."""
-        place = elsewhere or stored(self.path)
-        if not place.exists():
-            raise FedolError(f"The public samples are not in {place}; say where with --public.")
-        found, _ = load_samples(place, self.task.samples, Reading(image_size=self.task.image_size))
+        place, reading = self._place(elsewhere), replace(self.reading, image_size=self.task.image_size)
+        found, _ = load_samples(place, self.task.samples, reading)
         if found.fingerprint != self.task.fingerprint:
             raise FedolError(
                 f"The {found.kind} in {place} are not the task's, or not in its order; get the right ones."
             )
         return found
+
+    def kind(self, elsewhere: Path | None = None) -> str:
+        """What the public samples are, by as little as tells it."""
+        return told_kind(self._place(elsewhere)) or self.samples(elsewhere).kind
+
+    def _place(self, elsewhere: Path | None) -> Path:
+        place = elsewhere or stored(self.path)
+        if not place.exists():
+            raise FedolError(f"The public samples are not in {place}; say where with --public.")
+        return place
 
     def known(self, elsewhere: Path | None = None) -> Samples | None:
         """The public samples likewise; None where there is only their fingerprint."""
@@ -122,3 +133,8 @@ def _plain(task: Task) -> dict[str, Any]:
         **({"publish_targets": True} if task.publish_targets else {}),
         **({"findings": list(task.findings)} if task.findings else {}),
     }
+
+
+def _told(reading: Reading) -> dict[str, Any]:
+    told = reading.as_json()
+    return {"reading": told} if told else {}

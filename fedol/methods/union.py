@@ -24,7 +24,7 @@ from fedol.knowledge import Knowledge
 from fedol.methods.method import method
 from fedol.methods.sides import Client, Distillation, Lesson, Predictions, Site, Teacher, once, seconds
 from fedol.model import Architecture, ServerModel
-from fedol.models.fitted import Fitted
+from fedol.models.fitted import Copies, Fitted
 from fedol.models.openset import OpenSet, fold_of
 from fedol.seeding import derive
 from fedol.training import Process, predict
@@ -55,7 +55,7 @@ def answers(model: OpenSet, public: Samples, architecture: Architecture, device:
             found[fold == number, 0] = log_probs[:, :-1] - log_probs[:, -1:]
     logs = found.flatten(0, 1) + torch.log(torch.tensor((folds - 1) / folds))
     first = model.nets[0]
-    if not isinstance(first, Fitted):
+    if not isinstance(first, Fitted | Copies):
         return logs
     mass = torch.logsumexp(logs, 1)
     private = first.samples - int((fold != 0).sum())  # of all that it has learnt from

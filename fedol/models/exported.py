@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fedol.errors import FedolError
-from fedol.models.fitted import Fitted, fitted_in
+from fedol.models.fitted import Copies, Fitted, fitted_in
 from fedol.models.held import Held
 from fedol.models.trees import rounded
 
@@ -50,6 +50,8 @@ def translated(
     fitted = fitted_in(module)
     if fitted is None:
         return (yield from _traced(Chain(prepare, module, end), example, given, found))
+    if isinstance(fitted, Copies):
+        raise FedolError("Estimators of several findings have no ONNX file; choose a network for the server.")
     rows, spread = Chain(prepare, _flat), _spread(module, fitted)
     before = yield from _traced(rows, example, given, "rows")
     converted = _converted(fitted, rows(example))

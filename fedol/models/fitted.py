@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,11 @@ class Fitted(nn.Module):
         self.learner, self.samples = _learner(estimator, self.classes, known), samples
 
     @property
+    def estimators(self) -> list[Any]:
+        """The one that it is."""
+        return [self.learner.estimator]
+
+    @property
     def size(self) -> tuple[int, int]:
         """How large it is: nodes and trees, or coefficients and none."""
         return size(self.learner.estimator)
@@ -113,13 +118,51 @@ class Fitted(nn.Module):
         return rows
 
 
+class Copies(nn.Module):
+    """An estimator for each finding, as one model: what tells two classes apart tells whether a finding is there."""
+
+    def __init__(self, nets: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.nets = nn.ModuleList(nets)
+
+    @property
+    def estimators(self) -> list[Any]:
+        """All of them."""
+        return [each for net in self._fitted for each in net.estimators]
+
+    @property
+    def _fitted(self) -> list[Fitted]:
+        return [net for net in self.nets if isinstance(net, Fitted)]
+
+    @property
+    def samples(self) -> int:
+        """Those that the last has learnt from: where folds are told what is public, that is its question."""
+        return self._fitted[-1].samples
+
+    def learn(self, inputs: Tensor, targets: Tensor) -> None:
+        """Fit each to its answers, [N, findings] or soft ones [N, findings, 2]; rows of zeros say nothing.
+
+        Soft answers that are all sure are labels, which any estimator learns.
+        """
+        for net, asked in zip(self._fitted, targets.unbind(1), strict=True):
+            told = torch.ones(len(asked), dtype=torch.bool) if asked.dim() == 1 else asked.sum(1) > 0
+            asked = asked[told]
+            if asked.dim() == 2 and ((asked == 0) | (asked == 1)).all():
+                asked = asked.argmax(1)
+            net.learn(inputs[told], asked)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Log-probabilities [B, findings, 2] of no and yes."""
+        return torch.stack([net(inputs) for net in self.nets], 1)
+
+
 STATE = "_extra_state"  # what PyTorch calls the one tensor in a state_dict
 
 
-def fitted_in(module: nn.Module) -> Fitted | None:
-    """The estimator that a module is, of all classes or of those that its client holds; None of a network."""
+def fitted_in(module: nn.Module) -> Fitted | Copies | None:
+    """The estimator that a module is, of all classes, those that its client holds, or findings; None of a network."""
     inner = module.net if isinstance(module, Held) else module
-    return inner if isinstance(inner, Fitted) else None
+    return inner if isinstance(inner, Fitted | Copies) else None
 
 
 def check_teachable(module: nn.Module) -> None:
@@ -127,7 +170,7 @@ def check_teachable(module: nn.Module) -> None:
     if (fitted := fitted_in(module)) is not None:
         from fedol.models.soft import weights_of
 
-        weights_of(fitted.learner.estimator)
+        weights_of(fitted.estimators[0])
 
 
 def _learner(estimator: Any, classes: int, known: list[int] | None = None) -> SoftClassifier:

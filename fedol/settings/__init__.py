@@ -187,7 +187,9 @@ class Columns:
     """How files are read: what the columns of rows mean, of which one that nobody names is a feature."""
 
     label: str | None = setting(
-        None, "In a table: the column of the labels, where it is not called label, class, target or y.", DATA
+        None,
+        "In a table: the column of the labels, where it is not called label, class, target or y; a,b are findings.",
+        DATA,
     )
     text: str | None = setting(None, "In a table: the column of the texts to classify, or several a,b.", DATA)
     categories: str | None = setting(

@@ -20,7 +20,7 @@ class RunKeywords(TypedDict, total=False):
     preset: str
     """quick, paper or best: what every other setting is unless it is given."""
     label: str | None
-    """In a table: the column of the labels, where it is not called label, class, target or y."""
+    """In a table: the column of the labels, where it is not called label, class, target or y; a,b are findings."""
     text: str | None
     """In a table: the column of the texts to classify, or several a,b."""
     categories: str | None
@@ -117,7 +117,7 @@ class GridKeywords(TypedDict, total=False):
     preset: str
     """quick, paper or best: what every other setting is unless it is given."""
     label: str | Sequence[str | None] | None
-    """In a table: the column of the labels, where it is not called label, class, target or y."""
+    """In a table: the column of the labels, where it is not called label, class, target or y; a,b are findings."""
     text: str | Sequence[str | None] | None
     """In a table: the column of the texts to classify, or several a,b."""
     categories: str | Sequence[str | None] | None

@@ -28,20 +28,20 @@ def batch_loss(logits: Tensor, targets: Tensor, index: Tensor, patch: Tensor | N
     sample has several findings, its cost is their mean.
     """
     if patch is None:
-        return F.cross_entropy(*_by_question(logits, targets[index]))
+        return F.cross_entropy(*by_question(logits, targets[index]))
     own, others = (_each(logits, targets[rows]) for rows in (index, patch[:, 0]))
     share = (patch[:, 2] - patch[:, 1]) * (patch[:, 4] - patch[:, 3]) / places
     return (own + share * (others - own)).mean()
 
 
-def _by_question(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def by_question(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Logits [B, C] and targets as they are; those of findings, [B, findings, 2], with a row for each question."""
     return (logits, targets) if logits.dim() == 2 else (logits.flatten(0, 1), targets.flatten(0, 1))
 
 
 def _each(logits: Tensor, targets: Tensor) -> Tensor:
     """The cross-entropy of every sample [B]."""
-    cost = F.cross_entropy(*_by_question(logits, targets), reduction="none")
+    cost = F.cross_entropy(*by_question(logits, targets), reduction="none")
     return cost if logits.dim() == 2 else cost.view(len(logits), -1).mean(1)
 
 

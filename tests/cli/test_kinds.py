@@ -49,15 +49,17 @@ def test_from_a_task_to_the_classes_of_new_rows(
 
     said("task", "new", "task", "--public", "public.csv", "--label", "ill", "--classes", "no,yes", "--missing", "-9")
     for client in ("alice", "bob"):  # the task knows what the columns mean
-        small = ("--model", "mlp", "--epochs", "8", "--folds", "2", "--device", "cpu", "--quiet")
+        small = ("--epochs", "8", "--folds", "2", "--device", "cpu", "--quiet")
         said("client", "fit", "task", "--data", f"{client}.csv", *small, "--out", f"{client}.safetensors")
         said("client", "predict", "task", "--model", f"{client}.safetensors", "--out", f"{client}.fedol")
     assert "masses" in said("inspect", "alice.fedol", "--task", "task")
     audit = said("audit", "--task", "task", "--model", "bob.safetensors", "--data", "bob.csv", "--shadows", "0")
     assert "trained on 20" in audit  # four fifths of 250
-    server = ("--model", "mlp-large", "--method", "union", "--epochs", "15", "--device", "cpu", "--quiet")
+    server = ("--method", "union", "--epochs", "15", "--device", "cpu", "--quiet")
     said("distill", "task", "alice.fedol", "bob.fedol", *server, "--test", "test.csv", "--out", "server")
-    assert json.loads((folder / "server" / "summary.json").read_text())["test"]["accuracy"] > 0.85
+    summary = json.loads((folder / "server" / "summary.json").read_text())
+    assert summary["test"]["accuracy"] > 0.85
+    assert summary["server"]["model"] == "mlp-large", "nobody named a model, so it is one for tables"
 
     said("predict", "server", "new.csv", "--out", "classes.csv")
     with (folder / "classes.csv").open() as file:
@@ -72,6 +74,34 @@ def test_from_a_task_to_the_classes_of_new_rows(
     np.testing.assert_allclose(probs, model.predict_proba(new), atol=1e-6)
     told = {entry.key: json.loads(entry.value) for entry in onnx.load("server.onnx").metadata_props}
     assert told["columns"] == ["age", "pain"] and told["codes"]["pain"].keys() == {"mild", "chest"}
+
+
+def test_a_task_without_its_samples_says_how_they_are_read(folder: Path, command: Command) -> None:
+    task, public = folder / "apart", folder / "public.csv"
+    made = ("--public", public, "--label", "ill", "--classes", "no,yes", "--missing", "-9", "--only-fingerprint")
+    assert command("task", "new", task, *made).code == 0
+    told = json.loads((task / "task.json").read_text())["reading"]
+    assert told == {"label": "ill", "columns": {"age": "number", "pain": "category"}, "missing": ["-9"]}
+    client = (
+        "--data",
+        folder / "bob.csv",
+        "--epochs",
+        "2",
+        "--device",
+        "cpu",
+        "--quiet",
+        "--out",
+        folder / "b.safetensors",
+    )
+    assert command("client", "fit", task, *client).code == 0, "its own rows are read alike without the public ones"
+    model = ("--model", folder / "b.safetensors", "--out", folder / "b.fedol")
+    found = command("client", "predict", task, "--public", public, *model)
+    assert found.code == 0, found.err
+    broken = json.loads((task / "task.json").read_text()) | {"reading": {"columns": {"age": "colour"}}}
+    (task / "task.json").write_text(json.dumps(broken))
+    found = command("client", "predict", task, "--public", public, *model)
+    assert found.code == 2 and "what its columns mean makes no sense" in found.err
+    one_sentence(found.err.strip())
 
 
 WRONG = {

@@ -17,7 +17,8 @@ import fedol
 from fedol.data import Dataset, Encoding, Reading, Table, load
 from fedol.data.encoding import MOST, Choice, Scale, code
 from fedol.data.kinds import of_values
-from fedol.data.rows import BLOCK
+from fedol.data.reading import labelled, unlabelled
+from fedol.data.rows import BLOCK, frame_rows, read_rows
 from fedol.data.samples import preprocessing_of, samples
 from fedol.data.stored import load_samples, store, stored
 from fedol.errors import InputError
@@ -262,3 +263,37 @@ def test_floats_in_rows_are_a_table_with_gaps() -> None:
     assert isinstance(data.train.samples, Table) and data.shape == (2,)
     with pytest.raises(InputError, match="an infinity in row 1, column '1'"):
         Dataset.from_arrays(np.where(np.isnan(x), np.inf, x), [0, 1], x, [0, 1])
+
+
+def test_decimal_commas_are_numbers_where_cells_are_cut_at_semicolons(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("age;weight;label\n50;1,5;a\n60;-2,25;b\n70;,5e1;a\n80;3;b\n90;1.5;a\n")
+    with read_rows(tmp_path / "x.csv") as rows:
+        table = labelled(rows, Reading())[0]
+    assert table.array()[:, 1].tolist() == [1.5, -2.25, 5.0, 3.0, 1.5]
+    (tmp_path / "y.csv").write_text("1,5;2,5;3,5\n1,5;2;3\n")  # three commas and two semicolons
+    with read_rows(tmp_path / "y.csv") as rows:
+        assert labelled(rows, Reading(("3",)))[0].array().tolist() == [[1.5, 2.5], [1.5, 2.0]]
+
+
+@pytest.mark.parametrize(
+    "text", ['x,label\n"1,5",a\n"2,5",b\n', "x\tlabel\n1,5\ta\n2\tb\n", "x;label\n1.234,5;a\n7;b\n"]
+)
+def test_other_decimal_commas_do_not_become_categories(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(text)
+    says = r"row 1, column 'x': '1[.,].*' has a comma.*declare"
+    with pytest.raises(InputError, match=says), read_rows(tmp_path / "x.csv") as rows:
+        labelled(rows, Reading())
+    with read_rows(tmp_path / "x.csv") as rows:
+        assert labelled(rows, Reading(categories=("x",)))[0].columns[0].kind == "category"
+
+
+def test_none_is_a_category_among_words_and_missing_among_numbers() -> None:
+    pain, age = ["none", "chest", None, "none"], ["50", "none", "60", "NA"]
+    frame = pd.DataFrame({"pain": pain, "only": ["None"] * 4, "age": age})
+    table = unlabelled(frame_rows(frame), Reading())
+    assert isinstance(table, Table)
+    assert [column.kind for column in table.columns] == ["category", "category", "number"]
+    assert table.column("pain").tolist() == ["none", "chest", "missing", "none"]
+    assert table.column("age").tolist() == ["50", "missing", "60", "missing"]
+    declared = unlabelled(frame_rows(frame), Reading(missing=("none",)))
+    assert isinstance(declared, Table) and declared.column("pain").tolist()[0] == "missing"

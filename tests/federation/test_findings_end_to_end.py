@@ -155,3 +155,12 @@ def test_cutmix_mixes_the_cost_of_all_findings() -> None:
     mixed = (1 - share)[:, None, None] * hot + share[:, None, None] * hot[patch[:, 0]]
     expected = -(mixed * torch.log_softmax(to_tensor(logits).double(), -1)).sum(-1).mean()
     assert batch_loss(logits, marks, index, patch, 64).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_estimators_are_clients_and_server() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 4)).astype(np.float32)
+    marks = np.stack([x[:, 0] > 0, x[:, 1] + x[:, 2] > 1], 1).astype(int)
+    models = {"client_models": ("logistic", "mlp"), "server_model": "logistic", "epochs": 3, "progress": False}
+    result = fedol.run(dataset=(x, marks), clients=2, public=150, method="union", partition="iid", **models)
+    assert result.summary["server"]["accuracy"] > 0.85 and result.summary["server"]["auroc"] > 0.9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from fedol.errors import FedolError, InputError
 from fedol.model import Architecture, ServerModel, load
 from fedol.models import create, parameter_count, size_of
 from fedol.models.estimators import ESTIMATORS
-from fedol.models.fitted import STATE, Fitted, check_teachable
+from fedol.models.fitted import STATE, Copies, Fitted, check_teachable
 from fedol.models.held import Held
 from fedol.models.openset import OpenSet
+from fedol.training import Job, fit
+from fedol.training.job import folds_of
 
 IMAGES = samples(np.random.default_rng(0).integers(0, 256, (60, 1, 3, 3)).astype(np.uint8))
 X = IMAGES.floats()
@@ -168,3 +171,34 @@ def test_a_failing_estimator_is_one_sentence() -> None:
     module.learner.estimator = Failing()
     with pytest.raises(InputError, match=r"^The model .mine. cannot learn: RuntimeError: no idea\.$"):
         module.learn(torch.zeros(4, 3), torch.tensor([0, 1, 0, 1]))
+
+
+@pytest.mark.parametrize("folds", [0, 2])
+def test_of_findings_it_is_an_estimator_for_each(folds: int, tmp_path: Path) -> None:
+    marks = torch.stack([LABELS == 0, LABELS > 0, LABELS == 2], 1).long()
+    whole = Architecture.on(IMAGES, "forest", ("no", "yes"), 16, findings=("none", "some", "much"))
+    architecture = replace(whole, folds=folds)
+    module = architecture.build(3)
+    job = Job("x", module, IMAGES, marks, architecture.prepare)
+    for one in folds_of(job, module, IMAGES, 2) if isinstance(module, OpenSet) else [job]:
+        (result,) = fit([one], torch.device("cpu"))
+        assert result.error is None
+    model = ServerModel(module, architecture)
+    assert (model.predict(IMAGES) == marks.numpy()).mean() > 0.9
+    model.save(tmp_path / "m.safetensors")
+    again = load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(again.predict_proba(IMAGES), model.predict_proba(IMAGES))
+    assert size_of(again.module) == size_of(module)
+
+
+def test_of_findings_an_answer_may_be_soft_or_nothing() -> None:
+    whole = Architecture.on(IMAGES, "logistic", ("no", "yes"), 16, findings=("none", "some"))
+    copies = whole.build(3)
+    assert isinstance(copies, Copies)
+    said = torch.nn.functional.one_hot(torch.stack([LABELS == 0, LABELS > 0], 1).long(), 2) * 0.8 + 0.1
+    said[40:, 1] = 0  # nothing about the second finding of these
+    copies.learn(whole.prepare(IMAGES.batch(slice(None))), said)
+    assert [net.samples for net in copies.nets] == [60, 40]
+    found = copies(whole.prepare(IMAGES.batch(slice(None)))).exp()
+    assert torch.allclose(found.sum(-1), torch.ones(60, 2))
+    assert found[:, 0, 1].mean() == pytest.approx(float(said[:, 0, 1].mean()), abs=0.02), "a regression keeps the mean"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from fedol.errors import FedolError
+from fedol.runs.evaluation import summary_statistics
 from fedol.runs.provenance import commit, provenance
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +40,17 @@ def write(file: Path, *, seed: int, settings: dict[str, Any], results: Any, devi
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(record, indent=2) + "\n")
     print(f"\nwritten to {file}")
+
+
+def over_seeds(names: Sequence[str], numbers: Iterable[tuple[Sequence[str], float]]) -> list[dict[str, Any]]:
+    """Of numbers that are called alike, mean, spread and the values; ``names`` says what their words are."""
+    found: dict[tuple[str, ...], list[float]] = {}
+    for words, value in numbers:
+        found.setdefault(tuple(words), []).append(value)
+    return [
+        {**dict(zip(names, words, strict=True)), **summary_statistics(values), "values": values}
+        for words, values in found.items()
+    ]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

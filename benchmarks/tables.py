@@ -16,6 +16,7 @@ import _best_tables
 import _codec_tables
 import _gain_tables
 import _keywords
+import _kinds_tables
 import _liars_tables
 import _paper_tables
 import _points
@@ -36,6 +37,7 @@ TABLES = {
     **_pooling_tables.TABLES,
     **_union_tables.TABLES,
     **_gain_tables.TABLES,
+    **_kinds_tables.TABLES,
     **_liars_tables.TABLES,
     **_robustness_tables.TABLES,
     **_codec_tables.TABLES,

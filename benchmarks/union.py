@@ -28,14 +28,14 @@ import csv
 import gzip
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from _record import ROOT, script, table, write
+from _record import ROOT, over_seeds, script, table, write
 from pooling import few_classes, long_tail
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -52,7 +52,6 @@ from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, find
 from fedol.methods.union import STRANGE, softened
-from fedol.runs.evaluation import summary_statistics
 from fedol.runs.provenance import commit
 from fedol.seeding import numpy_generator
 
@@ -346,18 +345,13 @@ def wanted(options: argparse.Namespace) -> Iterator[tuple[Case, int]]:
 
 def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Every number over its seeds."""
-    found: dict[tuple[str, ...], list[float]] = {}
+    numbers: list[tuple[Sequence[str], float]] = []
     for cell in cells:
         key = tuple(cell[name] for name in ("data", "partition", "public", "model"))
         for quantity in ("teacher", "server"):
-            for method, value in cell[quantity].items():
-                found.setdefault((*key, quantity, method), []).append(value)
-        found.setdefault((*key, "familiarity", "union"), []).append(cell["familiarity"])
-    names = ("data", "partition", "public", "model", "quantity", "method")
-    return [
-        {**dict(zip(names, key, strict=True)), **summary_statistics(values), "values": values}
-        for key, values in found.items()
-    ]
+            numbers += [((*key, quantity, method), value) for method, value in cell[quantity].items()]
+        numbers.append(((*key, "familiarity", "union"), cell["familiarity"]))
+    return over_seeds(("data", "partition", "public", "model", "quantity", "method"), numbers)
 
 
 def main() -> None:

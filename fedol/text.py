@@ -170,3 +170,8 @@ def table(title: str, rows: dict[str, Any]) -> str:
 
 def _short(value: Any) -> str:
     return printable(f"{value:.4g}" if isinstance(value, float) else value, LONGEST)
+
+
+def sized(model: dict[str, Any]) -> str:
+    """How large a model of a summary is; an estimator's size is in words of its own."""
+    return str(model.get("size") or f"{model['parameters']:,} parameters")

@@ -58,7 +58,7 @@ def test_the_server_learns_what_the_clients_know(server: Any) -> None:
 def test_history_has_a_record_per_iteration(server: Any) -> None:
     assert [record["iteration"] for record in server.history] == [1, 2, 3]
     for record in server.history:
-        assert set(record) == {"iteration", "rho", "coverage", "voters", "score", "loss"}
+        assert set(record) == {"iteration", "rho", "coverage", "voters", "score", "loss", "prior"}
     assert [record["rho"] for record in server.history] == [0.1, 0.15, 0.2]
     assert [record["voters"] for record in server.history] == pytest.approx(
         [3 * 0.1, 4 * 0.15, 4 * 0.2]

@@ -91,7 +91,7 @@ found: fedol.Comparison = fedol.compare(
     fedol.Dataset.from_arrays(images, labels, images, labels), ["fedol", "union"], ["iid"], seeds=[0, 1], tau=[0.1, 0.5]
 )
 print(found.to_markdown(), found.against("union"))
-model: fedol.ServerModel = fedol.load(result.out)
+model: fedol.ServerModel | fedol.AdaptedModel = fedol.load(result.out)
 classes: tuple[str, ...] = model.classes
 task: fedol.Task = fedol.Task.of(images[:, None], classes)
 client = fedol.OpenSet(RandomForestClassifier()).fit(images.reshape(200, -1), labels, images.reshape(200, -1))

@@ -171,6 +171,7 @@ def test_terminal_tables(words: str) -> None:
     found = {"client": words, "codec": words, "task": words, "signed": False, "privacy": None, "bytes": 9}
     found |= {"rate": {"loss": 0.01, "packed": words}}
     found |= {"float32_bytes": 9, "samples": 9, "classes": 1, "class_mix": {words: 1.0}, "held": [words]}
+    found |= {"findings": None}
     found |= {"fits": {"fits": False, "reason": words}, "entropy": {"counts": [9], "edges": [0.0, 1.0]}}
     found["ratios"] = {"private": 9, "folds": 2, "mean_mass": 0.1, "expected": 1.0, "over_expected": 0.1}
     found["ratios"]["log_mass"] = found["entropy"]

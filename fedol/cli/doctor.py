@@ -124,7 +124,7 @@ def doctor_text(found: dict[str, Any]) -> Text:
     """One screen of 80 columns."""
     text = Text()
     text.append(f"FedOL {found['fedol']}", "bold")
-    text.append(f", Python {found['python']}\n{found['system']}\n")
+    text.append(f", Python {found['python']}, {found['system']}\n")
     missing = [name for name, version in found["packages"].items() if version is None]
     versions = ", ".join(f"{name} {version}" for name, version in found["packages"].items() if version)
     text.append(f"{versions}\n")

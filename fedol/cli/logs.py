@@ -7,6 +7,7 @@ import logging
 import shlex
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -112,8 +113,12 @@ def telling(level: str | None, as_json: bool) -> None:
     logger.setLevel(wanted.upper())
 
 
-class _Told(logging.StreamHandler[Any]):
-    """Ours, on stderr."""
+class _Told(logging.Handler):
+    """Ours, on whatever is stderr at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A line."""
+        print(self.format(record), file=sys.stderr, flush=True)
 
 
 class _Lines(logging.Formatter):

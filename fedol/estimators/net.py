@@ -48,6 +48,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         augment: bool = Training.augment,
         patch: str = Training.patch,
         average: float = Training.average,
+        body_lr: float = Training.body_lr,
     ) -> None:
         self.model = model
         self.width = width
@@ -62,6 +63,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.augment = augment
         self.patch = patch
         self.average = average
+        self.body_lr = body_lr
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Learn the labels of images."""

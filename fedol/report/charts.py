@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from fedol.report.terminal import sized
 from fedol.runs.png import encode
-from fedol.text import shown
+from fedol.text import shown, sized
 
 
 def tag(name: str, *children: str, **attributes: object) -> Markup:

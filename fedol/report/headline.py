@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fedol.report.terminal import count, percent, size, sized
+from fedol.report.terminal import count, percent, size
 from fedol.robust import left_out
+from fedol.text import sized
 
 Figure = tuple[str, str, str]  # what, how much, a remark
 

@@ -15,10 +15,10 @@ from fedol.errors import FedolError
 from fedol.methods import find
 from fedol.report.headline import shared_headline
 from fedol.report.run_view import recipe, run_view
-from fedol.report.terminal import count, in_secret, percent, size, sized
+from fedol.report.terminal import count, in_secret, percent, size
 from fedol.robust import left_out
 from fedol.robust.trust import FEWEST
-from fedol.text import shown
+from fedol.text import shown, sized
 
 # Parts of the coordinator's page, and rows of its numbers: those about the model, and those of all clients together.
 PARTS = ("served", "name", "method", "classes", "findings", "confused", "calibration", "reliability", "strange")

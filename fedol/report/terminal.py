@@ -14,7 +14,7 @@ from fedol.methods import title
 from fedol.methods.union import STRANGE
 from fedol.robust import hearing_everyone, left_out
 from fedol.robust.trust import FEWEST
-from fedol.text import shown
+from fedol.text import shown, sized
 
 
 def plain(words: str, style: str = "") -> Text:
@@ -39,11 +39,6 @@ def size(count: float) -> str:
 def count(number: int, what: str) -> str:
     """So many of something: 1 client, 12 clients."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def sized(model: dict[str, Any]) -> str:
-    """How large a model of a summary is; an estimator's size is in words of its own."""
-    return str(model.get("size") or f"{model['parameters']:,} parameters")
 
 
 def run_table(summary: dict[str, Any], beside: Sequence[dict[str, Any]] = ()) -> Table:

@@ -94,7 +94,7 @@ def test_the_settings_page_has_every_value_of_every_preset() -> None:
 def test_the_install_page_has_every_extra() -> None:
     table = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "install.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert set(re.findall(r"`(\w+)`", " ".join(table))) == project["optional-dependencies"].keys() - {"docs"}
+    assert set(re.findall(r"`([\w-]+)`", " ".join(table))) == project["optional-dependencies"].keys() - {"docs"}
 
 
 def test_pages_with_a_test_of_their_own_have_it() -> None:

@@ -74,7 +74,7 @@ def test_history_and_its_diagnostics(small: RunResult) -> None:
     history = small.summary["history"]
     assert [record["iteration"] for record in history] == [1, 2, 3, 4]
     for record in history:
-        assert set(record) == {"iteration", "rho", "coverage", "voters", "score", "loss", "diagnostics"}
+        assert set(record) == {"iteration", "rho", "coverage", "voters", "score", "loss", "prior", "diagnostics"}
         assert set(record["diagnostics"]) == {"test_accuracy", "pseudo_label_accuracy"}  # what needed labels, apart
         assert 0 <= record["diagnostics"]["pseudo_label_accuracy"] <= 1
     assert [record["rho"] for record in history] == [0.1, 0.15, 0.2, 0.25]
@@ -109,7 +109,7 @@ def test_a_version_names_the_build_of_pytorch(monkeypatch: pytest.MonkeyPatch) -
 
 def test_provenance(small: RunResult) -> None:
     provenance = small.summary["provenance"]
-    assert set(provenance) == {"command", "commit", "versions", "machine", "device", "seed", "date"}
+    assert set(provenance) == {"command", "commit", "code", "versions", "machine", "device", "seed", "date"}
     assert provenance["versions"]["torch"] == torch.__version__
     assert (provenance["seed"], provenance["device"]) == (0, "cpu")
 

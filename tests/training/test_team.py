@@ -84,6 +84,7 @@ def assert_same(one: Path, two: Path) -> None:
     for (name, a), (_, b) in zip(ours.module.state_dict().items(), theirs.module.state_dict().items(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
     for a, b in zip(ours.history, theirs.history, strict=True):
+        assert a.pop("prior") == pytest.approx(b.pop("prior"), rel=1e-4)
         assert a == pytest.approx(b, rel=1e-4)
 
 

@@ -126,6 +126,22 @@ def clients() -> str:
     return table(["clients", "work", *(SKEWS[p] for p in partitions)], rows)
 
 
+def encoded() -> str:
+    """CIFAR-100 by a frozen encoder: servers by partition, and beside them what taught the union's."""
+    kept: list[dict[str, Any]] = record("union-encoder")["summary"]
+    values = {(row["partition"], row["quantity"], row["method"]): row["values"] for row in kept}
+    columns = {**METHODS, "ridge": "ridge of all sums (AFL)"}
+    rows = [
+        [
+            SKEWS[p],
+            *(spread(values.get((p, "server", method), []), scale=1) for method in columns),
+            spread(values[p, "teacher", "union"], scale=1),
+        ]
+        for p in dict.fromkeys(row["partition"] for row in kept)
+    ]
+    return table(["clients", *columns.values(), "the union's targets"], rows)
+
+
 def gap(first: list[float], second: list[float]) -> list[float]:
     """How far the first is below the second, seed by seed."""
     return [theirs - mine for mine, theirs in zip(first, second, strict=True)]
@@ -198,5 +214,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "union-domain-teachers": lambda: domain("teacher"),
     "union-digits": small_nets,
     "union-clients": clients,
+    "union-encoder": encoded,
     "union-goals": goals,
 }

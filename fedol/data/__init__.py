@@ -21,6 +21,7 @@ from fedol.data.schemes import ClassesPerClient, Column, Dirichlet, Iid, Sites
 from fedol.data.signals import Signals, Standardisation
 from fedol.data.tables import Table
 from fedol.data.texts import Texts, TfIdf
+from fedol.data.waves import holds_waves, load_waves
 from fedol.errors import InputError, unknown
 
 __all__ = [
@@ -74,6 +75,8 @@ def kind_of(name: str, text: str | None = None) -> str:
         return Images.kind
     if holds_rows(path):
         return Texts.kind if text else Table.kind
+    if path.is_dir() and holds_waves(path):
+        return Signals.kind
     return kind_of_arrays(path) if path.suffix == ".npz" or (path / "train_x.npy").exists() else Images.kind
 
 
@@ -91,7 +94,9 @@ def load(name: str, data_dir: str | Path | None = None, reading: Reading = Readi
         return DATASETS[name](None if data_dir is None else Path(data_dir).expanduser())
     path = Path(name).expanduser()
     if path.is_dir():
-        return load_npy(path) if (path / "train_x.npy").exists() else load_folder(path)
+        if (path / "train_x.npy").exists():
+            return load_npy(path)
+        return load_waves(path) if holds_waves(path) else load_folder(path)
     if path.suffix == ".npz":
         return load_npz(path)
     if path.is_file() and holds_rows(path):

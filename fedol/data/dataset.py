@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,17 @@ class Dataset(Card):
         labels, truth = check_labels(train_y, test_y, classes, (len(x), len(test)), name)
         sites = None if groups is None else check_groups(groups, len(x), f"{name}: groups")
         return cls(name, Labelled(x, labels.y, sites), Labelled(test, truth), labels.classes, labels.findings)
+
+    @classmethod
+    def from_waves(cls, folder: str | Path, transform: Any = None) -> Dataset:
+        """WAV files in ``train/CLASS/`` and ``test/CLASS/``, or in ``CLASS/``, as signals.
+
+        ``transform`` makes of a file's samples, float32 [channels, frames], and their rate what is learnt from: an
+        array [channels, ...], of one shape for all.
+        """
+        from fedol.data.waves import load_waves
+
+        return load_waves(Path(folder), transform)
 
     @classmethod
     def from_frame(

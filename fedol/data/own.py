@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fedol.data.dataset import Dataset, Labelled, holdout
+from fedol.data.classfolders import ClassFolders, by_class, chosen
+from fedol.data.dataset import Dataset, Labelled
 from fedol.data.decoding import DICOM, opened
 from fedol.data.imagefiles import ImageFiles
 from fedol.data.images import Images
@@ -26,62 +27,30 @@ from fedol.progress import watched
 from fedol.text import MOST, printable
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", DICOM})
-LAYOUT = "expected are train/CLASS/* and test/CLASS/*, or CLASS/* alone"
 Pixels = npt.NDArray[np.uint8]
 
 
 def load_folder(path: Path | None, image_size: int | None = None) -> Dataset:
     """Read ``train/CLASS/*`` and ``test/CLASS/*``, or ``CLASS/*`` with a fixed fifth of each class held out for test.
 
-    Classes are the sorted folder names, files are taken in sorted order, all images must have one size: with an
-    ``image_size`` they are made it, and stay in their files until they are needed. The images are grey where all of
-    them are, else RGB. The held-out fifth depends on the names ``CLASS/FILE`` only
-    (see ``holdout``), so a copy of the tree elsewhere gives the same dataset.
+    All images must have one size: with an ``image_size`` they are made it, and stay in their files until they are
+    needed. The images are grey where all of them are, else RGB. ``ClassFolders`` says which are held out.
     """
     if path is None:
         raise InputError("The dataset 'folder' needs a folder; give it as the data directory (--data-dir FOLDER).")
-    if not path.is_dir():
-        raise InputError(f"There is no folder {path}; {LAYOUT}.")
-    if (path / "train").is_dir() and (path / "test").is_dir():
-        train, test = _files(path / "train"), _files(path / "test")
-        extra = sorted(test.keys() - train.keys())
-        if extra:
-            raise InputError(f"{path / 'test' / extra[0]} is a class that {path / 'train'} lacks; add it there.")
-    else:
-        train, test = {}, {}
-        for name, files in _files(path).items():
-            marked = holdout([f"{name}/{file.name}" for file in files])
-            train[name] = [file for file, held in zip(files, marked, strict=True) if not held]
-            test[name] = [file for file, held in zip(files, marked, strict=True) if held]
-    names = list(train)
-    sets = [[(file, names.index(name)) for name in part for file in part[name]] for part in (train, test)]
-    every = [file for part in sets for file, _ in part]
-    labels = np.array([label for part in sets for _, label in part], dtype=np.int64)
-    cut, title = len(sets[0]), path.resolve().name
+    found, title = ClassFolders.of(path, SUFFIXES, "image"), path.resolve().name
+    cut, labels = found.cut, found.labels
     if image_size is not None:
-        large = ImageFiles.of(every, image_size)
+        large = ImageFiles.of(found.files, image_size)
         train_part, test_part = (Labelled(large.take(s), labels[s]) for s in (slice(cut), slice(cut, None)))
-        return Dataset(title, train_part, test_part, tuple(names))
-    images = read_images(every)
-    return Dataset.from_arrays(images[:cut], labels[:cut], images[cut:], labels[cut:], names, title)
-
-
-def _files(root: Path) -> dict[str, list[Path]]:
-    """The image files of each class folder, both sorted; hidden folders are passed over."""
-    found: dict[str, list[Path]] = {}
-    for folder in sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(".")):
-        found[folder.name] = image_files(folder, folder.iterdir())
-        if not found[folder.name]:
-            raise InputError(f"{folder} holds no image files; {LAYOUT}.")
-    if not found:
-        raise InputError(f"{root} holds no class folders; {LAYOUT}.")
-    return found
+        return Dataset(title, train_part, test_part, found.classes)
+    images = read_images(found.files)
+    return Dataset.from_arrays(images[:cut], labels[:cut], images[cut:], labels[cut:], found.classes, title)
 
 
 def image_files(root: Path, entries: Iterable[Path]) -> list[Path]:
     """The images among a folder's entries, sorted; hidden names and other kinds of file are passed over."""
-    files = (file for file in entries if file.suffix.lower() in SUFFIXES and file.is_file())
-    return sorted(file for file in files if not any(part.startswith(".") for part in file.relative_to(root).parts))
+    return chosen(root, entries, SUFFIXES)
 
 
 def read_images(files: list[Path]) -> Pixels:
@@ -147,11 +116,11 @@ def load_npz(path: Path | None) -> Dataset:
 def load_test(path: Path, image_size: int | None = None) -> Dataset:
     """Only ``test_x`` and ``test_y``, or a folder ``CLASS/*``: labelled images to score a model with, as both parts."""
     if path.is_dir():
-        by_class = _files(path)
-        files = [file for name in by_class for file in by_class[name]]
-        labels = np.repeat(np.arange(len(by_class)), [len(by_class[name]) for name in by_class])
+        folders = by_class(path, SUFFIXES, "image")
+        files = [file for name in folders for file in folders[name]]
+        labels = np.repeat(np.arange(len(folders)), [len(folders[name]) for name in folders])
         given = Images(torch.from_numpy(read_images(files))) if image_size is None else ImageFiles.of(files, image_size)
-        return Dataset(path.name, Labelled(given, labels), Labelled(given, labels), tuple(by_class))
+        return Dataset(path.name, Labelled(given, labels), Labelled(given, labels), tuple(folders))
     (x, y), classes, _ = _arrays(path, ARRAYS[2:])
     return Dataset.from_arrays(x, y, x, y, classes, path.stem)
 

@@ -237,7 +237,7 @@ LARGE = np.zeros((50, 50))
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "array as data": (lambda: fedol.compare(LARGE), "not|but are ndarray of shape"),
     "table": (lambda: fedol.compare((LARGE, np.zeros(50))), "y must be 50 labels, numbers or names"),
-    "labels": (lambda: fedol.compare((np.zeros((5, 8, 8), np.uint8), LARGE)), "y must be 5 labels"),
+    "labels": (lambda: fedol.compare((np.zeros((5, 8, 8), np.uint8), LARGE)), "Y must be zeros and ones"),
     "methods": (lambda: fedol.compare("digits", LARGE), "or a list, not ndarray of shape"),  # type: ignore[arg-type]
     "method": (lambda: fedol.compare("digits", ["fedoll"]), "did you mean 'fedol'"),
     "partitions": (lambda: fedol.compare("digits", "fedol", [LARGE]), "not ndarray of shape"),  # type: ignore[list-item]

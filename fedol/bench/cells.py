@@ -24,9 +24,9 @@ OWN = ("npz", "folder")  # datasets that are files of the user; so is every one 
 # What a setting is that a cell does not name: its default; of the codec, the default when cells began.
 OFF = {field.name: field.default for field in fields(RunConfig)} | {"codec": "q7c60+zstd"}
 FEDOL = RunConfig.method  # which every other method is compared with
-# How their data were read, and how clients and server train, and on what they are tested.
-READ = ("label", "text", "categories", "missing", "test", "image_size")
-HOW = (*READ, "development", "augment", "optimiser", "schedule", "body_lr")
+HOW = ("development", "augment", "optimiser", "schedule")  # clients and server train, and on what they are tested
+# Likewise, and how their data were read: named where they are on.
+ALSO = ("body_lr", "label", "text", "categories", "missing", "test", "image_size")
 # Of a server; the paper's has none of them on.
 SWITCHES = ("patch", "average", "weight_decay", "defence", "server_lr", "server_optimiser", "server_schedule")
 FEEDBACK_EPOCHS = 20
@@ -131,7 +131,7 @@ def digest(settings: dict[str, Any]) -> str:
 
 def _data(config: RunConfig) -> dict[str, Any]:
     names = ("dataset", "public", "seed", "width", "batch_size", "lr")
-    return {name: getattr(config, name) for name in names} | _switched_on(config, *HOW)
+    return {name: getattr(config, name) for name in names} | _switched_on(config, *HOW, *ALSO)
 
 
 def _partition(config: RunConfig) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fedol.bench import paper
-from fedol.bench.cells import FEDOL, FEEDBACK_EPOCHS, HOW, OFF, SWITCHES
+from fedol.bench.cells import ALSO, FEDOL, FEEDBACK_EPOCHS, HOW, OFF, SWITCHES
 from fedol.config import configure
 from fedol.data import PARTITIONS
 from fedol.methods import METHODS, title
@@ -20,7 +20,7 @@ Result = dict[str, Any]
 
 # Cells that agree in these stand in one table; the ceiling has no clients and stands in every table of its data, or in
 # one of its own where there is none.
-SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", *HOW)
+SHARED = ("dataset", "width", "public", "batch_size", "lr", "clients", "epochs", *HOW, *ALSO)
 DEFAULTS = Distillation()
 VOTES = {name: getattr(DEFAULTS, name) for name in ("tau", "rho", "rho_step")}  # the paper's
 NOTICEABLE = 0.01  # in the accuracy of one client that was trained twice; less is mostly rounding
@@ -43,7 +43,7 @@ def tables(results: Iterable[Result]) -> list[dict[str, Any]]:
         body = [_row(row, partitions, fedol) for row in rows]
         tell_apart(body)
         named_fedol = next((row["label"] for row, cells in zip(body, rows, strict=True) if cells is fedol), None)
-        table = {"settings": dict(zip(SHARED, key, strict=True)), "partitions": partitions, "fedol": named_fedol}
+        table = {"settings": _shared(key), "partitions": partitions, "fedol": named_fedol}
         found.append({**table, "rows": body})
     return found
 
@@ -184,6 +184,12 @@ def table_of(cell: Result) -> tuple[Any, ...]:
     return tuple(cell["settings"].get(name) for name in SHARED)
 
 
+def _shared(key: tuple[Any, ...]) -> dict[str, Any]:
+    """What the cells of a table have in common."""
+    named = zip(SHARED, key, strict=True)
+    return {name: value for name, value in named if value is not None or name not in ALSO}
+
+
 def _belongs(cell: Result, key: tuple[Any, ...]) -> bool:
     settings = cell["settings"]
     absent = () if "clients" in settings else ("clients", "epochs")  # the ceiling has no clients
@@ -213,7 +219,7 @@ def figures(results: Iterable[Result]) -> list[dict[str, Any]]:
     for key, partition in sorted(places, key=lambda place: (str(place[0]), rank(place[1]))):
         here = [cell for cell in results if table_of(cell) == key and cell["settings"].get("partition") == partition]
         drawn = [cell for cell in here if cell in several]
-        settings = dict(zip(SHARED, key, strict=True))
+        settings = _shared(key)
         dataset = "" if settings["development"] else key[0]  # the paper's are on the test set
         lines = _lines(drawn, dataset, partition)
         fedol = [cell for cell in here if cell["method"] == FEDOL]

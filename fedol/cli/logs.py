@@ -98,15 +98,15 @@ def words(facts: dict[str, Any]) -> str:
 
 
 def telling(level: str | None, as_json: bool) -> None:
-    """Tell the log's events on stderr, where somebody has asked for it."""
+    """Tell the log's events on stderr, where somebody has asked for it; what an earlier call asked for is over."""
+    logger = logging.getLogger("fedol")
+    for handler in [handler for handler in logger.handlers if isinstance(handler, _Told)]:
+        logger.removeHandler(handler)
     if level is None and not as_json:
         return
     wanted = level or "info"
     if wanted not in LEVELS:
         raise InputError(f"There is no log level '{wanted}'; use {', '.join(LEVELS)}.")
-    logger = logging.getLogger("fedol")
-    for handler in [handler for handler in logger.handlers if isinstance(handler, _Told)]:
-        logger.removeHandler(handler)
     handler = _Told()
     handler.setFormatter(_Lines(as_json))
     logger.addHandler(handler)

@@ -225,7 +225,7 @@ def create(spec: ModelSpec, *, classes: int, shape: tuple[int, ...], width: int 
             if is_estimator(module):
                 ours = isinstance(spec, str) and (known.head if known else spec) in ESTIMATORS
                 module = _fitted(module, name, classes, math.prod(shape), seed, ours)
-        except InputError:
+        except FedolError:  # a missing package, say: it has its sentence
             raise
         except Exception as error:  # other people's code
             raise InputError(

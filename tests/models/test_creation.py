@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedol.errors import InputError
+from fedol.errors import FedolError, InputError
 from fedol.models import ModelSpec, create, describe, names, parameter_count
 
 SHAPE = (2, 6, 5)
@@ -252,3 +252,11 @@ def test_a_file_that_fails_says_why_each_time(tmp_path: Path) -> None:
 def test_sizes_must_be_positive(options: dict[str, object]) -> None:
     with pytest.raises(InputError, match="not"):
         build("cnn", **options)
+
+
+def test_a_package_that_is_missing_is_what_the_error_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not that somebody's model cannot be created."""
+    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(FedolError, match=r"^Models that are estimators need the package skops: pip install"):
+        create("hist-boosting", classes=2, shape=(4,), width=1)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from fedol.core.arrays import Array, fingerprint, to_tensor
@@ -193,6 +194,12 @@ class ImageBatches(Batches):
         self._normalised = device.type == "cpu" and 4 * self.pixels.numel() <= SMALL
         if self._normalised:
             self.pixels = self._normalise(self.pixels)
+
+    def smaller(self, batch: Tensor, scale: float) -> Tensor:
+        """The mean over the pixels that come together in one."""
+        size = [max(1, round(scale * side)) for side in batch.shape[-2:]]
+        small = F.interpolate(batch, size, mode="bilinear", align_corners=False, antialias=True)
+        return small.contiguous(memory_format=torch.channels_last)
 
     def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
         """Normalised float32 [n, C, H, W] of the images ``index``, each seen as ``view`` says (see ``Images.views``).

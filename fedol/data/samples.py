@@ -242,6 +242,10 @@ class Batches:
         """The samples ``index``, each as its rows of ``Samples.views`` and ``Samples.patches`` say."""
         return self._prepare(self._inputs.batch(index)) if self._ready is None else self._ready[index]
 
+    def smaller(self, batch: Tensor, scale: float) -> Tensor:
+        """A prepared batch at a share of its height and width."""
+        raise InputError("These samples are no images, which alone can be smaller; leave 'grow' out.")
+
     def epoch(self, steps: Sequence[Step], mix: bool = False) -> Iterator[Tensor]:
         """The batches of an epoch, in turn."""
         return (self(index, view, patch, mix) for index, view, patch in steps)

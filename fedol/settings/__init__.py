@@ -165,6 +165,8 @@ class Training:
     average: float = setting(
         0.0, "Decay per step of a running average of the weights, which then are the result; 0 is none.", TRAINING
     )
+    # Half of this share at half of the height and width, half of it at three quarters.
+    grow: float = setting(0.0, "Share of the epochs in which images are smaller, to be quick; 0 is none.", TRAINING)
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ class Recipe(Training):
             raise InputError(f"weight_decay must be a finite number of at least 0, but is {self.weight_decay}.")
         if not 0 <= self.average < 1:
             raise InputError(f"average must lie in [0, 1), but is {self.average}.")
+        if not 0 <= self.grow < 1:
+            raise InputError(f"grow must lie in [0, 1), but is {self.grow}.")
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; your own class becomes its name."""
@@ -133,6 +135,11 @@ class Job:
         """What is pasted into each (``Samples.patches``)."""
         generator = torch.Generator().manual_seed(derive(self.seed, "patch", epoch))
         return self.inputs.patches(self.recipe.patch, self.samples, generator)
+
+    def scale(self, epoch: int) -> float:
+        """How large images are in an epoch: half of their height and width, three quarters, then all of it."""
+        done = (epoch - 1) / self.recipe.epochs
+        return 1.0 if done >= self.recipe.grow else 0.5 if done < self.recipe.grow / 2 else 0.75
 
     @cached_property
     def rates(self) -> list[float]:

@@ -34,56 +34,29 @@ SERVER = replace(CLIENT, epochs=200, average=0.999)
 
 
 def muon(lr: float, weight_decay: float, **others: Any) -> dict[str, Any]:
-    return {"optimiser": "muon", "schedule": "one-cycle", "lr": lr, "weight_decay": weight_decay, **others}
+    own = {"optimiser": "muon", "schedule": "one-cycle", "batch_size": 256, "epochs": 30}
+    return {**own, "lr": lr, "weight_decay": weight_decay, **others}
 
 
-def nesterov(lr: float, weight_decay: float, **others: Any) -> dict[str, Any]:
-    return {"optimiser": "nesterov", "schedule": "one-cycle", "lr": lr, "weight_decay": weight_decay, **others}
-
-
-def adamw(lr: float, weight_decay: float, **others: Any) -> dict[str, Any]:
-    return {"optimiser": "adamw", "schedule": "one-cycle", "lr": lr, "weight_decay": weight_decay, **others}
-
-
-B128, B256 = {"batch_size": 128}, {"batch_size": 256}
 CLIENTS: dict[str, dict[str, Any]] = {
-    "adam": {},
     "adam-e100": {"epochs": 100},
-    "muon-b256": muon(0.01, 0.1, **B256),
-    "muon": muon(0.005, 0.1),
-    "nesterov": nesterov(0.05, 0.01),
-    "nesterov-b256": nesterov(0.2, 0.01, **B256),
-    "adamw": adamw(1e-3, 0.5),
-    "adamw-b256": adamw(2e-3, 1.0, **B256),
-    "muon-b256-lr.003": muon(0.003, 0.1, **B256),
-    "muon-b256-lr.03": muon(0.03, 0.1, **B256),
-    "muon-b256-wd.5": muon(0.01, 0.5, **B256),
-    "muon-b256-wd2": muon(0.01, 2.0, **B256),
-    "muon-wd.5": muon(0.005, 0.5),
-    "muon-b256-grow": muon(0.01, 0.1, grow=0.8, **B256),
-    "muon-b256-e30": muon(0.01, 0.1, epochs=30, **B256),
-    "nesterov-wd.05": nesterov(0.05, 0.05),
-    "nesterov-lr.02": nesterov(0.02, 0.02),
-    "nesterov-b256-wd.05": nesterov(0.2, 0.05, **B256),
-    "nesterov-grow": nesterov(0.05, 0.01, grow=0.8),
-    "nesterov-e30": nesterov(0.05, 0.01, epochs=30),
-    "adamw-wd2": adamw(1e-3, 2.0),
-    "adamw-lr.003": adamw(3e-3, 0.5),
-    "muon-b128": muon(0.007, 0.1, **B128),
-    "muon-b128-e120": muon(0.007, 0.1, epochs=120, **B128),
-    "muon-b256-e15": muon(0.01, 0.1, epochs=15, **B256),
-    "muon-b256-plain": muon(0.01, 0.1, patch="none", **B256),
+    "lr.02-wd2": muon(0.02, 2.0),
+    "lr.01-wd2": muon(0.01, 2.0),
+    "lr.04-wd1": muon(0.04, 1.0),
+    "lr.02-wd4": muon(0.02, 4.0),
+    "lr.01-wd5": muon(0.01, 5.0),
+    "lr.02-wd1": muon(0.02, 1.0),
+    "lr.02-wd2-e15": muon(0.02, 2.0, epochs=15),
+    "lr.02-wd2-e60": muon(0.02, 2.0, epochs=60),
+    "lr.02-wd2-b128": muon(0.02, 2.0, batch_size=128),
+    "lr.02-wd2-plain": muon(0.02, 2.0, patch="none"),
+    "lr.02-wd2-grow": muon(0.02, 2.0, epochs=45, grow=0.6),
+    "nesterov-lr.5-wd.05": {**muon(0.5, 0.05), "optimiser": "nesterov"},
 }
 SERVERS: dict[str, dict[str, Any]] = {
     "adam": {},
-    "muon-b256-e100": muon(0.01, 0.1, epochs=100, average=0.0, **B256),
-    "muon-b128-e100": muon(0.007, 0.1, epochs=100, average=0.0, **B128),
-    "nesterov-b128-e100": nesterov(0.1, 0.01, epochs=100, average=0.0, **B128),
-    "muon-b256-wd.5-e100": muon(0.01, 0.5, epochs=100, average=0.0, **B256),
-    "muon-b256-grow-e100": muon(0.01, 0.1, epochs=100, average=0.0, grow=0.8, **B256),
-    "adamw-b128-e100": adamw(1.5e-3, 0.5, epochs=100, average=0.0, **B128),
-    "muon-b256-lr.003-e100": muon(0.003, 0.1, epochs=100, average=0.0, **B256),
-    "muon-b256-e200": muon(0.01, 0.1, average=0.0, **B256),
+    "muon": muon(0.01, 0.1, epochs=100, average=0.0),
+    "muon-wd.5": muon(0.01, 0.5, epochs=100, average=0.0),
 }
 
 
@@ -124,9 +97,9 @@ def client(here: Scenario, k: int, recipe: Recipe, model: str = "clients") -> Jo
     return replace(here.job(k, architecture), recipe=recipe)
 
 
-def clients(here: Scenario, names: list[str]) -> Iterator[dict[str, Any]]:
+def clients(here: Scenario, names: list[str], who: list[int]) -> Iterator[dict[str, Any]]:
     """Each recipe on two clients."""
-    found = [(name, k, replace(CLIENT, **CLIENTS[name])) for name in names for k in range(2)]
+    found = [(name, k, replace(CLIENT, **CLIENTS[name])) for name in names for k in who]
     jobs = [replace(client(here, k, recipe), name=f"{name} {k}") for name, k, recipe in found]
     test, started = here.data.test, time.monotonic()
     for result in fit(jobs, here.device):
@@ -189,6 +162,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--targets", type=Path, help="an .npz with soft [N, C] and index [N]")
+    parser.add_argument("--who", type=int, nargs="+", default=[0, 1], help="which of the two clients")
     parser.add_argument("--until", type=float, default=1e9)
     parser.add_argument("--settings", type=json.loads, default={})
     options = parser.parse_args()
@@ -204,7 +178,7 @@ def main() -> None:
         wanted = [name for name in (known if names == "all" else names.split(",")) if name not in there]
         found = {
             "speed": lambda: speed(here),
-            "clients": lambda wanted=wanted: clients(here, wanted),
+            "clients": lambda wanted=wanted: clients(here, wanted, options.who),
             "servers": lambda wanted=wanted: servers(here, wanted, options.targets),
         }[kind]()
         for record in found:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,33 +36,44 @@ from fedol.training import Job, fit, predict
 STARTED = time.monotonic()
 
 
+MUON: dict[str, Any] = {
+    "optimiser": "muon",
+    "schedule": "one-cycle",
+    "lr": 0.02,
+    "batch_size": 256,
+    "client_weight_decay": 2.0,
+    "client_patch": "cutmix",
+}
+
+
 @dataclass(frozen=True)
 class Variant:
     """What the clients train, in epochs: one net on their own data alone, and nets with the public class, per fold."""
 
     closed: int = 0
     opened: tuple[int, ...] = (60,)
-    batch_size: int = 64
-    lr: float = 1e-3
-    patch: str = "cutmix"
+    settings: Mapping[str, Any] = field(default_factory=lambda: MUON)
 
 
+ADAM = {"client_patch": "cutmix"}  # and else as `best` was
 VARIANTS = {
-    "base": Variant(),
-    "b256": Variant(batch_size=256, lr=2e-3),
-    "parts": Variant(closed=100, opened=(60, 20)),
-    "same": Variant(opened=(32,)),  # the client work of today's `best`
-    "same-parts": Variant(closed=60, opened=(13,)),  # likewise
+    "adam": Variant(settings=ADAM),
+    "muon30": Variant(opened=(30,)),
+    "muon60": Variant(),
+    "muon15": Variant(opened=(15,)),
+    "same": Variant(opened=(32,)),  # the client work of `best` with the pool
+    "parts": Variant(closed=30, opened=(15,)),
 }
 
 
-# What differs from `best`'s server, whose 200 epochs of Adam at 1e-3 are the first one.
+# What differs from `best`'s server.
+E100 = {"optimiser": "muon", "schedule": "one-cycle", "batch_size": 256, "average": 0.0, "epochs": 100, "lr": 0.01}
 SERVERS: dict[str, dict[str, Any]] = {
-    "": {},
-    "e400": {"epochs": 400},
-    "adamw": {"optimiser": "adamw", "weight_decay": 0.5},
-    "sgd": {"optimiser": "sgd", "lr": 0.05, "weight_decay": 5e-4},
-    "resnet20": {"model": "resnet20"},
+    "adam": {},
+    "wd.1": {**E100, "weight_decay": 0.1},
+    "wd1": {**E100, "weight_decay": 1.0},
+    "lr.02-wd.5": {**E100, "lr": 0.02, "weight_decay": 0.5},
+    "e60": {**E100, "weight_decay": 0.1, "epochs": 60},
 }
 
 
@@ -75,9 +87,7 @@ def scenario_of(partition: str, seed: int, variant: Variant, options: argparse.N
             "seed": seed,
             "development": 5000,
             "data_dir": str(options.data_dir),
-            "batch_size": variant.batch_size,
-            "lr": variant.lr,
-            "client_patch": variant.patch,
+            **variant.settings,
             **options.settings,
         },
     )
@@ -166,10 +176,10 @@ def train_servers(here: Scenario, found: dict[str, Tensor], names: list[str]) ->
     """Held-out accuracy of a server on each target."""
     jobs = []
     for name in names:
-        target, _, how = name.partition("@")
+        target, _, how = name.partition("@")  # the target's name, @, the server's
         own = dict(SERVERS[how])
         architecture = here.architecture(own.pop("model", here.config.server_model))
-        recipe = replace(here.config.distillation.recipe, batch_size=64, lr=1e-3)
+        recipe = configure("best").distillation.recipe
         jobs.append(
             Job(
                 name=name,

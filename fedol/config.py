@@ -147,7 +147,8 @@ class RunConfig(Learns, RunSettings, Frozen):
     @property
     def recipe(self) -> Recipe:
         """How a client trains: without the server's own ingredients."""
-        return dataclasses.replace(super().server_recipe, patch=self.client_patch, average=0.0, weight_decay=0.0)
+        own = {"patch": self.client_patch, "weight_decay": self.client_weight_decay, "average": 0.0}
+        return dataclasses.replace(super().server_recipe, **own)
 
     @property
     def server_recipe(self) -> Recipe:

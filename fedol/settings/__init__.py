@@ -297,6 +297,7 @@ class RunSettings(Machine, Learning, Models, Data):
         None, "The server's schedule, if another.", TRAINING, SCHEDULE
     )
     client_patch: str = setting("none", "In the clients' images: none, cutout or cutmix.", TRAINING)
+    client_weight_decay: float = setting(0.0, "Decay of the clients' weights, not through the gradient.", TRAINING)
     folds: int = setting(2, "Parts of the public set that clients of union are cross-fitted on.", METHOD)
     mu: float = setting(0.01, "FedProx's pull towards the weights a client was sent.", METHOD)
 

@@ -22,7 +22,6 @@ import torch
 import torch.nn.functional as F
 
 from fedol.config import configure
-from fedol.data import Images
 from fedol.federation.scenario import Scenario
 from fedol.runs.evaluation import accuracy
 from fedol.seeding import derive
@@ -39,24 +38,28 @@ def muon(lr: float, weight_decay: float, **others: Any) -> dict[str, Any]:
 
 
 CLIENTS: dict[str, dict[str, Any]] = {
-    "adam-e100": {"epochs": 100},
-    "lr.02-wd2": muon(0.02, 2.0),
-    "lr.01-wd2": muon(0.01, 2.0),
-    "lr.04-wd1": muon(0.04, 1.0),
-    "lr.02-wd4": muon(0.02, 4.0),
-    "lr.01-wd5": muon(0.01, 5.0),
-    "lr.02-wd1": muon(0.02, 1.0),
-    "lr.02-wd2-e15": muon(0.02, 2.0, epochs=15),
-    "lr.02-wd2-e60": muon(0.02, 2.0, epochs=60),
-    "lr.02-wd2-b128": muon(0.02, 2.0, batch_size=128),
-    "lr.02-wd2-plain": muon(0.02, 2.0, patch="none"),
-    "lr.02-wd2-grow": muon(0.02, 2.0, epochs=45, grow=0.6),
-    "nesterov-lr.5-wd.05": {**muon(0.5, 0.05), "optimiser": "nesterov"},
+    "wd2": muon(0.01, 2.0),  # again: the noise
+    "wd1": muon(0.01, 1.0),
+    "wd1.5": muon(0.01, 1.5),
+    "wd1.5-plain": muon(0.01, 1.5, patch="none"),
+    "wd2.5-plain": muon(0.01, 2.5, patch="none"),
+    "wd1.5-cutout": muon(0.01, 1.5, patch="cutout"),
+    "wd1.5-b128": muon(0.005, 1.5, batch_size=128),
+    "wd1.5-grow": muon(0.01, 1.5, grow=0.6),
+    "wd1.5-grow-e45": muon(0.01, 1.5, epochs=45, grow=0.6),
+    "wd1.5-e60": muon(0.01, 1.5, epochs=60),
+    "wd1-e15": muon(0.01, 1.0, epochs=15),
+    "adamw-wd10": {**muon(1e-3, 10.0), "optimiser": "adamw"},
+    "adamw-lr.003-wd5": {**muon(3e-3, 5.0), "optimiser": "adamw"},
+    "nesterov-lr.2-wd.05": {**muon(0.2, 0.05), "optimiser": "nesterov"},
 }
+STUDENT = muon(0.01, 0.1, epochs=100, average=0.0)
 SERVERS: dict[str, dict[str, Any]] = {
-    "adam": {},
-    "muon": muon(0.01, 0.1, epochs=100, average=0.0),
-    "muon-wd.5": muon(0.01, 0.5, epochs=100, average=0.0),
+    "grow@soft": {**STUDENT, "grow": 0.6},
+    "e200-grow@soft": {**STUDENT, "grow": 0.6, "epochs": 200},
+    "@sharp": STUDENT,
+    "@softer": STUDENT,
+    "plain@soft": {**STUDENT, "patch": "none"},
 }
 
 
@@ -122,17 +125,14 @@ def clients(here: Scenario, names: list[str], who: list[int]) -> Iterator[dict[s
 def servers(here: Scenario, names: list[str], targets: Path) -> Iterator[dict[str, Any]]:
     """Each recipe on a server."""
     with np.load(targets) as kept:
-        soft, index = torch.from_numpy(kept["soft"].astype(np.float32)), kept["index"]
-    train = here.dataset.train
-    assert isinstance(train.samples, Images)
-    public, rest = train.samples.take(index), np.setdiff1d(np.arange(len(train.y)), index)
-    held = np.random.default_rng(0).choice(rest, 5000, replace=False)
+        soft = {name: torch.from_numpy(kept[name].astype(np.float32)) for name in kept.files}
+    test = here.data.test
     jobs = [
         Job(
             name=name,
             model=here.server.build(derive(here.config.seed, "server", "init")),
-            inputs=public,
-            targets=soft,
+            inputs=here.public,
+            targets=soft[name.partition("@")[2]],
             prepare=here.server.prepare,
             recipe=replace(SERVER, **SERVERS[name]),
             seed=derive(here.config.seed, "server", 1),
@@ -142,11 +142,10 @@ def servers(here: Scenario, names: list[str], targets: Path) -> Iterator[dict[st
     ]
     started = time.monotonic()
     for result in fit(jobs, here.device):
-        log_probs = predict(result.job.model, train.samples.take(held), here.server.prepare, here.device)
+        log_probs = predict(result.job.model, test.samples, here.server.prepare, here.device)
         yield {
             "servers": result.job.name,
-            "accuracy": accuracy(log_probs, train.y[held]),
-            "teacher": (soft.argmax(1).numpy() == train.y[index]).mean().item(),
+            "accuracy": accuracy(log_probs, test.y),
             "loss": result.losses[-1:],
             "error": result.error,
             "seconds": result.seconds,
@@ -161,7 +160,7 @@ def main() -> None:
     parser.add_argument("what", nargs="+", help="speed, clients:NAME,NAME or clients:all, servers:NAME,NAME")
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--targets", type=Path, help="an .npz with soft [N, C] and index [N]")
+    parser.add_argument("--targets", type=Path, help="an .npz of targets [N, C] by name")
     parser.add_argument("--who", type=int, nargs="+", default=[0, 1], help="which of the two clients")
     parser.add_argument("--until", type=float, default=1e9)
     parser.add_argument("--settings", type=json.loads, default={})

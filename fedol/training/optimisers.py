@@ -190,7 +190,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
     a, b, c = NEWTON_SCHULZ
     for _ in range(5):
         square = x @ x.mT
-        x = a * x + (b * square + c * square @ square) @ x
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
     return (x if wide else x.mT).to(matrices.dtype)
 
 

@@ -68,12 +68,13 @@ VARIANTS = {
 
 # What differs from `best`'s server.
 E100 = {"optimiser": "muon", "schedule": "one-cycle", "batch_size": 256, "average": 0.0, "epochs": 100, "lr": 0.01}
+PLAIN = {**E100, "patch": "none", "weight_decay": 0.5}
 SERVERS: dict[str, dict[str, Any]] = {
     "adam": {},
-    "wd.1": {**E100, "weight_decay": 0.1},
-    "wd1": {**E100, "weight_decay": 1.0},
-    "lr.02-wd.5": {**E100, "lr": 0.02, "weight_decay": 0.5},
-    "e60": {**E100, "weight_decay": 0.1, "epochs": 60},
+    "cutmix": {**E100, "weight_decay": 0.1},
+    "plain": PLAIN,
+    "plain-wd1.5": {**PLAIN, "weight_decay": 1.5},
+    "plain-b128": {**PLAIN, "batch_size": 128, "lr": 0.005},
 }
 
 
@@ -153,6 +154,9 @@ def targets_of(place: Path, where: str) -> dict[str, Tensor]:
             both = predictions["closed"] + predictions[kind]
             predictions[f"closed+{kind}"] = torch.log_softmax(both / 2, 2)
     masses = {kind: torch.logsumexp(logs, 2) for kind, logs in parts.items() if kind != "closed"}
+    if len(masses) > 1:  # several nets a fold
+        all_logs = torch.stack([logs for kind, logs in parts.items() if kind != "closed"]).mean(0)
+        predictions["all"], masses["all"] = torch.log_softmax(all_logs, 2), torch.logsumexp(all_logs, 2)
     found = {}
     for who, log_probs in predictions.items():
         pool, mixture = Pool(), Mixture()

@@ -179,6 +179,10 @@ class Images(Samples):
         """As ``pasted`` draws them."""
         return pasted(self.shape, len(self), how, count, generator)
 
+    def smaller(self, batch: Tensor, scale: float) -> Tensor:
+        """As ``shrunk`` makes them."""
+        return shrunk(batch, scale)
+
 
 class ImageBatches(Batches):
     """Images [N, H, W, C] on the device, so that a gathered row is already channels last.
@@ -194,12 +198,6 @@ class ImageBatches(Batches):
         self._normalised = device.type == "cpu" and 4 * self.pixels.numel() <= SMALL
         if self._normalised:
             self.pixels = self._normalise(self.pixels)
-
-    def smaller(self, batch: Tensor, scale: float) -> Tensor:
-        """The mean over the pixels that come together in one."""
-        size = [max(1, round(scale * side)) for side in batch.shape[-2:]]
-        small = F.interpolate(batch, size, mode="bilinear", align_corners=False, antialias=True)
-        return small.contiguous(memory_format=torch.channels_last)
 
     def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
         """Normalised float32 [n, C, H, W] of the images ``index``, each seen as ``view`` says (see ``Images.views``).
@@ -254,6 +252,13 @@ def augmentations(shape: Shape, count: int, generator: torch.Generator) -> Tenso
     down, right = (side // 8 for side in shape[-2:])
     ranges = (-down, down + 1), (-right, right + 1), (0, 2)
     return torch.stack([torch.randint(*ends, (count,), generator=generator) for ends in ranges], 1)
+
+
+def shrunk(batch: Tensor, scale: float) -> Tensor:
+    """Images at this share of their height and width, each pixel the mean of those in its place."""
+    size = [max(1, round(scale * side)) for side in batch.shape[-2:]]
+    small = F.interpolate(batch, size, mode="bilinear", align_corners=False, antialias=True)
+    return small.contiguous(memory_format=torch.channels_last)
 
 
 def pasted(shape: Shape, images: int, how: str, count: int, generator: torch.Generator) -> Tensor:

@@ -216,6 +216,10 @@ class Samples(ABC):
         """What is pasted into each of ``count`` samples: a row each, drawn by the generator alone."""
         raise InputError(f"There is no '{how}' of {self.kind}; leave 'patch' out.")
 
+    def smaller(self, batch: Tensor, scale: float) -> Tensor:
+        """A prepared batch at this share of its height and width."""
+        raise InputError(f"There are no smaller {self.kind}; leave 'grow' out.")
+
 
 SMALL = 1 << 28  # bytes of prepared float32 values that a CPU keeps, rather than prepare every batch again
 PART = 4096  # samples prepared at a time
@@ -241,10 +245,6 @@ class Batches:
     def __call__(self, index: Tensor, view: Tensor | None, patch: Tensor | None = None, mix: bool = False) -> Tensor:
         """The samples ``index``, each as its rows of ``Samples.views`` and ``Samples.patches`` say."""
         return self._prepare(self._inputs.batch(index)) if self._ready is None else self._ready[index]
-
-    def smaller(self, batch: Tensor, scale: float) -> Tensor:
-        """A prepared batch at a share of its height and width."""
-        raise InputError("These samples are no images, which alone can be smaller; leave 'grow' out.")
 
     def epoch(self, steps: Sequence[Step], mix: bool = False) -> Iterator[Tensor]:
         """The batches of an epoch, in turn."""

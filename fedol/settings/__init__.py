@@ -143,7 +143,7 @@ class Training:
     lr: float = setting(1e-3, "The learning rate.", TRAINING)
     optimiser: str | Callable[..., Any] = setting(
         "adam",
-        "adam, adamw, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable.",
+        "adam, adamw, muon, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable.",
         TRAINING,
         OPTIMISER,
     )
@@ -165,8 +165,8 @@ class Training:
     average: float = setting(
         0.0, "Decay per step of a running average of the weights, which then are the result; 0 is none.", TRAINING
     )
-    # Half of this share at half of the height and width, half of it at three quarters.
-    grow: float = setting(0.0, "Share of the epochs in which images are smaller, to be quick; 0 is none.", TRAINING)
+    # The first half of it at half of the height and width, the rest at three quarters.
+    grow: float = setting(0.0, "Share of the epochs that see smaller images, which is quicker; 0 is none.", TRAINING)
 
 
 @dataclass(frozen=True)
@@ -286,6 +286,9 @@ class RunSettings(Machine, Learning, Models, Data):
     patch: str = own(Training, "patch", "none", "In the server's images: none, cutout or cutmix.")
     average: float = own(
         Training, "average", 0.0, "Decay per step of a running average of the server's weights; 0 is none."
+    )
+    grow: float = own(
+        Training, "grow", 0.0, "Share of the clients' epochs that see smaller images, which is quicker; 0 is none."
     )
     # The server's own, where they are not the clients'.
     server_epochs: int | None = setting(None, "Epochs of each server iteration, if not as many.", TRAINING)

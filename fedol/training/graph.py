@@ -65,6 +65,7 @@ class Step:
         if kernels := fused_kernels():
             kernels.prepare(self._model)
         self._graphs: dict[tuple[int, float], torch.cuda.CUDAGraph] = {}  # by batch size and scale of the images
+        self._smaller = job.inputs.smaller
         self.scale = job.scale(1)  # of the epoch that is being queued
         self._pool = torch.cuda.graph_pool_handle()
         full, rest = min(job.recipe.batch_size, job.samples), job.samples % job.recipe.batch_size
@@ -150,7 +151,7 @@ class Step:
         recipe, mix = self._recipe, self._recipe.patch == "cutmix"
         inputs = self._batches(index, view, patch, mix)
         if self.scale < 1:
-            inputs = self._batches.smaller(inputs, self.scale)
+            inputs = self._smaller(inputs, self.scale)
         self._weights.refresh()
         with torch.autocast("cuda", torch.bfloat16), weight_gradients_on(self._side):
             logits = functional_call(self._model, self._weights.by_name, (inputs,))

@@ -137,9 +137,24 @@ class Job:
         return self.inputs.patches(self.recipe.patch, self.samples, generator)
 
     def scale(self, epoch: int) -> float:
-        """How large images are in an epoch: half of their height and width, three quarters, then all of it."""
+        """How large images are in an epoch: half of their height and width, then three quarters, then all of it."""
         done = (epoch - 1) / self.recipe.epochs
-        return 1.0 if done >= self.recipe.grow else 0.5 if done < self.recipe.grow / 2 else 0.75
+        if done >= self.recipe.grow or not self._takes_smaller:
+            return 1.0
+        return 0.5 if done < self.recipe.grow / 2 else 0.75
+
+    @cached_property
+    def _takes_smaller(self) -> bool:
+        """Whether the model takes images of other sizes, too: tried on a copy. An estimator learns in one step."""
+        if fitted_in(self.model):
+            return False
+        model = copy.deepcopy(self.model).cpu().eval()
+        batch = next(self.prepare.stream(self.inputs, [slice(2)], torch.device("cpu")))
+        try:
+            with torch.no_grad():
+                return [len(model(self.inputs.smaller(batch, scale))) for scale in (0.5, 0.75)] == [2, 2]
+        except RuntimeError:  # a layer for a fixed number of values
+            return False
 
     @cached_property
     def rates(self) -> list[float]:

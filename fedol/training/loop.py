@@ -124,7 +124,7 @@ def _train(
                 if stop.is_set():
                     return outcome(f"{job.name} was stopped.")
                 if scale < 1:
-                    inputs = batches.smaller(inputs, scale)
+                    inputs = job.inputs.smaller(inputs, scale)
                 mean = batch_loss(net(inputs), targets, own, cut if mix else None, job.inputs.places)
                 loss = share.weighed(mean, len(own), len(index))
                 optimiser.zero_grad()

@@ -20,10 +20,7 @@ Moments = Mapping[str, Mapping[str, Tensor]]
 """An optimiser's state: parameter name -> part -> tensor."""
 State = list[tuple[Tensor, dict[str, Tensor]]]
 MOMENTUM = 0.9  # of SGD
-MUON = 0.95  # Muon's momentum
-NEWTON_SCHULZ = 3.4445, -4.7750, 2.0315  # Jordan's coefficients: a steep start rather than an exact end
-BUILT_IN = ("adam", "adamw", "sgd", "nesterov", "muon")
-Cut = Callable[[Tensor], list[Tensor]]  # a tensor in which many parameters lie, as those
+BUILT_IN = ("adam", "adamw", "sgd", "muon")
 
 
 class Optimiser(ABC):
@@ -83,9 +80,9 @@ class Adam(Optimiser):
         torch._foreach_add_([step for _, _, step, _, _ in live], 1)
         if self._piece is not None:
             live = [piece for tensors in live for piece in _cut(self._piece, *tensors)]
-        self._adam(live)
+        self._fused(live)
 
-    def _adam(self, live: Sequence[tuple[Tensor, ...]]) -> None:
+    def _fused(self, live: Sequence[tuple[Tensor, ...]]) -> None:
         """One kernel for parameters with their gradients and states."""
         values, gradients, steps, first, second = (list(column) for column in zip(*live, strict=True))
         torch._fused_adamw_(
@@ -115,83 +112,7 @@ class Sgd(Optimiser):
             torch._foreach_mul_(values, 1 - self.lr * self._decay)
         torch._foreach_mul_(momenta, MOMENTUM)
         torch._foreach_add_(momenta, gradients)
-        torch._foreach_sub_(values, torch._foreach_mul(self._ways(momenta, gradients), self.lr))
-
-    def _ways(self, momenta: list[Tensor], gradients: list[Tensor]) -> Sequence[Tensor]:
-        return momenta
-
-
-class Nesterov(Sgd):
-    """Looks ahead: w ← w − lr · (gradient + 0.9 v)."""
-
-    def _ways(self, momenta: list[Tensor], gradients: list[Tensor]) -> Sequence[Tensor]:
-        return torch._foreach_add(gradients, momenta, alpha=MOMENTUM)
-
-
-class Muon(Adam):
-    """Matrices step along the orthogonal matrix next to their momentum (Jordan 2024), everything else by Adam.
-
-    Convolutions are matrices of a row per output. A step has the size that Adam's usually has (Liu et al. 2025), so
-    that the same rates and decays suit. The last matrix makes the logits and is Adam's, too.
-    """
-
-    def __init__(
-        self, parameters: Sequence[Tensor], lr: float | Tensor, weight_decay: float = 0.0, cut: Cut | None = None
-    ) -> None:
-        super().__init__(parameters, lr, weight_decay)
-        self._cut: Cut = cut or (lambda tensor: [tensor])
-
-    @torch.no_grad()
-    def step(self) -> None:
-        """Update every parameter that has a gradient."""
-        live = [(p, p.grad, *moments.values()) for p, moments in self.state if p.grad is not None]
-        torch._foreach_add_([step for _, _, step, _, _ in live], 1)
-        pieces = [piece for p, g, step, *moments in live for piece in self._pieces(p, g, step, *moments)]
-        matrices = [piece for piece in pieces if piece[0].dim() > 1][:-1]
-        taken = {id(piece[0]) for piece in matrices}
-        self._adam([piece for piece in pieces if id(piece[0]) not in taken])
-        groups: dict[tuple[int, int], list[tuple[Tensor, ...]]] = {}
-        for piece in matrices:
-            groups.setdefault((len(piece[0]), piece[0][0].numel()), []).append(piece)
-        for (rows, columns), group in groups.items():
-            values, gradients, _, momenta, _ = (list(column) for column in zip(*group, strict=True))
-            torch._foreach_lerp_(momenta, gradients, 1 - MUON)
-            ways = torch.stack([_rows(way) for way in torch._foreach_lerp(gradients, momenta, MUON)])
-            size = 0.2 * max(rows, columns) ** 0.5
-            if self._decay:
-                torch._foreach_mul_(values, 1 - self.lr * self._decay)
-            for value, way in zip(values, orthogonal(ways) * (self.lr * size), strict=True):
-                value.sub_(_shaped(way, value))
-
-    def _pieces(self, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
-        value, gradient, step, *moments = tensors
-        cuts = (self._cut(tensor) for tensor in (value, gradient, *moments))
-        return [(v, g, step, first, second) for v, g, first, second in zip(*cuts, strict=True)]
-
-
-def _rows(weight: Tensor) -> Tensor:
-    """A row per output. Channels go last, as a convolution's weights lie in memory."""
-    return weight.movedim(1, -1).flatten(1)
-
-
-def _shaped(matrix: Tensor, like: Tensor) -> Tensor:
-    """What ``_rows`` made a matrix of."""
-    return matrix.view(like.movedim(1, -1).shape).movedim(-1, 1)
-
-
-def orthogonal(matrices: Tensor) -> Tensor:
-    """The orthogonal matrix next to each [n, rows, columns], by five steps of a Newton-Schulz iteration.
-
-    Its singular values end between 0.7 and 1.2, which is near enough, and bf16 is enough for that.
-    """
-    wide = matrices.shape[1] <= matrices.shape[2]
-    x = (matrices if wide else matrices.mT).to(torch.bfloat16 if matrices.is_cuda else torch.float32)
-    x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
-    a, b, c = NEWTON_SCHULZ
-    for _ in range(5):
-        square = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
-    return (x if wide else x.mT).to(matrices.dtype)
+        torch._foreach_sub_(values, torch._foreach_mul(momenta, self.lr))
 
 
 class Theirs(Optimiser):
@@ -295,13 +216,15 @@ def optimiser_of(
     lr: float | Tensor,
     weight_decay: float,
     piece: int | None = None,
-    cut: Cut | None = None,
+    cut: Callable[[Tensor], list[Tensor]] | None = None,
 ) -> Optimiser:
-    """The optimiser of this name or class; ``piece`` is Adam's, ``cut`` Muon's, where all parameters are one tensor."""
+    """The optimiser of this name or class; ``piece`` is Adam's, ``cut`` Muon's, where one tensor holds all weights."""
     if optimiser == "muon":
+        from fedol.training.muon import Muon  # which is made of Adam
+
         return Muon(parameters, lr, weight_decay, cut)
-    if optimiser in ("sgd", "nesterov"):
-        return (Sgd if optimiser == "sgd" else Nesterov)(parameters, lr, weight_decay)
+    if optimiser == "sgd":
+        return Sgd(parameters, lr, weight_decay)
     if optimiser in BUILT_IN:
         return Adam(parameters, lr, weight_decay, piece)
     return Theirs(_found(optimiser), parameters, float(lr), weight_decay)

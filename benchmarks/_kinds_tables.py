@@ -90,7 +90,7 @@ def goals() -> str:
 def taming() -> str:
     """Each way to tame the masses of estimators: a federation's targets, the mean over kinds, seed by seed."""
     found: dict[tuple[str, str], dict[str, list[list[float]]]] = {}
-    for row in record("taming")["results"]:
+    for row in record("taming"):
         ways = found.setdefault((row["data"], row["partition"]), {})
         ways.setdefault(row["way"], []).append(row["values"])
     ways = list(next(iter(found.values())))

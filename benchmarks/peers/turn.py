@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import torch
 from work import Work
 
 PACKAGES = {"flower": ("flwr", "ray"), "pfl_research": ("pfl",), "ours": ("fedol",)}
@@ -25,3 +26,6 @@ if __name__ == "__main__":  # processes that a peer starts may import this file
         Path(out).with_suffix(".json").write_text(
             json.dumps({"loaded": loaded, "finished": finished, "versions": versions})
         )
+    if torch.distributed.is_initialized():  # or one may abort because another has gone already
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()

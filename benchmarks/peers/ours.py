@@ -30,6 +30,7 @@ def run(work: Work, out: str, **method: Any) -> fedol.RunResult:
     return fedol.run(
         dataset=work.settings["dataset"],
         public=work.settings["public"],
+        development=work.settings["development"],
         clients=work.clients,
         partition=work.settings["partition"],
         epochs=work.epochs,

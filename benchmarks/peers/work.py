@@ -9,6 +9,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,20 +21,21 @@ class Work:
 
     def __init__(self) -> None:
         folder = Path(os.environ["PEERS_WORK"])
-        self.settings = json.loads((folder / "work.json").read_text())
+        self.settings: dict[str, Any] = json.loads((folder / "work.json").read_text())
         self.clients, self.epochs = self.settings["clients"], self.settings["epochs"]
         self.batch_size, self.lr = self.settings["batch_size"], self.settings["lr"]
         self._arrays = np.load(folder / "work.npz")
 
     def client(self, k: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Client k's images [n, 1, 8, 8], their classes [n], and of every epoch their order [epochs, n]."""
+        """Client k's images [n, 1, H, W], their classes [n], and of every epoch their order [epochs, n]."""
         if os.environ["PEERS_BEGINS"] == "data":
+            torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)  # the first one imports a second's worth
             begin()
         x, y, orders = (torch.from_numpy(self._arrays[f"{name}{k}"]) for name in ("x", "y", "orders"))
         return x, y, orders
 
     def public(self) -> tuple[Tensor, Tensor]:
-        """The public images [N, 1, 8, 8], and of every epoch of the server their order [epochs, N]."""
+        """The public images [N, 1, H, W], and of every epoch of the server their order [epochs, N]."""
         return torch.from_numpy(self._arrays["public"]), torch.from_numpy(self._arrays["public_orders"])
 
     def raw_public(self) -> np.ndarray:

@@ -55,7 +55,7 @@ def begin() -> None:
 def network(width: int, classes: int, channels: int) -> nn.Module:
     """Two convolutions and a linear layer, always with the same weights.
 
-    Groups are normalised instead of batches: pfl averages what is trained, and a batch norm's statistics are not.
+    No batch norm: pfl averages what is trained, and a norm's statistics are not.
     """
     if os.environ.get("PEERS_BEGINS") == "model":
         begin()
@@ -63,10 +63,8 @@ def network(width: int, classes: int, channels: int) -> nn.Module:
         torch.manual_seed(0)
         return nn.Sequential(
             nn.Conv2d(channels, width, 3, padding=1),
-            nn.GroupNorm(4, width),
             nn.ReLU(),
             nn.Conv2d(width, 2 * width, 3, padding=1),
-            nn.GroupNorm(4, 2 * width),
             nn.ReLU(),
             nn.AdaptiveAvgPool2d(4),
             nn.Flatten(),

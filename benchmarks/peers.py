@@ -1,6 +1,6 @@
 """FedAvg's round and a one-shot distillation by four engines, side by side on two CPU cores: seconds, memory, lines.
 
-    python benchmarks/peers.py --python pfl_research=/tmp/peers/bin/python --json benchmarks/results/peers.json
+    python benchmarks/peers.py --python pfl_research=/tmp/pfl/bin/python --json benchmarks/results/peers.json
 
 A plain loop in PyTorch, Flower's simulation engine, pfl-research and FedOL do the same: ten clients hold the same
 digits, start from the same weights, and see the same batches in the same order. In the first work the server averages
@@ -40,6 +40,7 @@ from _record import ROOT, script, table, write
 from fedol.config import configure
 from fedol.errors import FedolError
 from fedol.federation.scenario import Scenario
+from fedol.runs.provenance import commit
 from fedol.seeding import derive
 from fedol.training import Job
 
@@ -198,7 +199,8 @@ def installed(peer: str, python: str) -> bool:
 
 
 def run(folder: Path, peers: dict[str, str], settings: dict[str, Any], kept: Path | None) -> list[dict[str, Any]]:
-    """All turns, in another order each time; ``kept`` has those of an earlier start with the same settings."""
+    """All turns, in another order each time; ``kept`` has those of an earlier start, same commit and settings."""
+    settings = {**settings, "commit": commit()}
     before = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.exists() else []
     done = {(row["task"], row["repeat"], row["peer"]): row for row in before if row.pop("settings") == settings}
     rows = []

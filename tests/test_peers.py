@@ -89,3 +89,21 @@ def test_flower_is_the_plain_loop(task: str, peers: ModuleType, tmp_path: Path) 
     peers.difference(theirs, found("plain", task), "Flower")
     assert 0 < figures["start"] + figures["work"] < figures["total"]
     assert figures["memory"] > 2e8 and figures["versions"]["flwr"]
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_continues(peers: ModuleType, tmp_path: Path) -> None:
+    settings = {"federation": {**peers.FEDERATIONS["digits"], **TINY}, "repeats": 2}
+    chosen, kept = {"plain": sys.executable, "ours x1": sys.executable}, tmp_path / "turns.jsonl"
+    first = peers.run(tmp_path, chosen, settings, kept)
+    turns = kept.read_text().splitlines()
+    assert len(first) == len(turns) == 8
+    kept.write_text("\n".join(turns[:5]) + "\n")  # stopped at the second turn of the second task
+    again = peers.run(tmp_path, chosen, settings, kept)
+    # Beside the three that were missing, once for each task the plain loop, with which the others are compared.
+    assert again[1:4] == first[1:4] and again[5:] != first[5:] and len(kept.read_text().splitlines()) == 5 + 1 + 4
+    rows = {(row["task"], row["peer"]): row for row in peers.summary(again)}
+    assert rows["distill", "plain"]["ratios"]["work"] == 1 and rows["distill", "ours x1"]["n"] == 2
+    assert 0 < rows["fedavg", "ours x1"]["difference"] < peers.TOLERANCE
+    peers.run(tmp_path, {"plain": sys.executable}, {**settings, "repeats": 1}, kept)  # other settings: all anew
+    assert len(kept.read_text().splitlines()) == 10 + 2

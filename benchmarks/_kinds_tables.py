@@ -1,4 +1,4 @@
-"""The tables of ``docs/results/kinds.md``, from the record."""
+"""The tables of ``docs/results/kinds.md``, and of the masses of estimators in ``docs/union.md``, from the records."""
 
 from __future__ import annotations
 
@@ -87,4 +87,23 @@ def goals() -> str:
     return table(["", *(DATA[data] for data in dict.fromkeys(key[0] for key in numbers())), "all"], rows)
 
 
-TABLES: dict[str, Callable[[], str]] = {"kinds": accuracies, "kinds-goals": goals, "kinds-misses": misses}
+def taming() -> str:
+    """Each way to tame the masses of estimators: a federation's targets, the mean over kinds, seed by seed."""
+    found: dict[tuple[str, str], dict[str, list[list[float]]]] = {}
+    for row in record("taming"):
+        ways = found.setdefault((row["data"], row["partition"]), {})
+        ways.setdefault(row["way"], []).append(row["values"])
+    ways = list(next(iter(found.values())))
+    rows = [
+        [DATA[data], PARTS[partition], *(spread(map(mean, zip(*mine[way], strict=True)), scale=1) for way in ways)]
+        for (data, partition), mine in found.items()
+    ]
+    return table(["data", "clients", *(f"**{way}**" if way == "both" else way for way in ways)], rows, left=2)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "kinds": accuracies,
+    "kinds-goals": goals,
+    "kinds-misses": misses,
+    "taming": taming,
+}

@@ -19,6 +19,7 @@ import _keywords
 import _kinds_tables
 import _liars_tables
 import _paper_tables
+import _peers_tables
 import _points
 import _pooling_tables
 import _robustness_tables
@@ -42,6 +43,7 @@ TABLES = {
     **_robustness_tables.TABLES,
     **_codec_tables.TABLES,
     **_secret_tables.TABLES,
+    **_peers_tables.TABLES,
 }
 POINTS = _points.POINTS
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

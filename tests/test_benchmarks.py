@@ -42,6 +42,8 @@ def test_every_script_is_explained() -> None:
         ("pooling.py --bench nowhere", "--bench also needs --spec"),
         ("tail.py --bench nowhere", "--bench also needs --spec"),
         ("union.py --only heart --data nowhere", "There is nothing to measure"),
+        ("peers.py --only nobody", "There is no peer nobody"),
+        ("peers.py --python nobody=python", "There is no peer nobody"),
         ("privacy.py --dataset nothing", "There is no dataset 'nothing'"),
         ("steps.py", "needs a CUDA GPU"),
         ("stacking.py", "needs a CUDA GPU"),

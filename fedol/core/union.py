@@ -31,6 +31,7 @@ from fedol.errors import InputError
 
 # Measured on honest clients: these touch hardly any, also where classes of the public set are rare.
 CREDIT, TAIL = 1.25, 10.0
+LEAST_POWER = 0.5  # that tames masses
 HALVINGS = 40  # of an interval of nats: it is then below 1e-9
 MOST = 60.0  # nats that one client's mass may lie above or below what is usual: e^60 outweighs any federation
 
@@ -135,19 +136,23 @@ def excess(log_mass: Tensor, share: float) -> float:
 
 
 def tamed(log_mass: Tensor, share: float) -> Tensor:
-    """log of (n_k / n_u) · (m_k / (n_k / n_u))^a [N], with the a <= 1 that gives it the mean that a density has.
+    """A client's log m_k [N] with a mean of n_k / n_u (``share``) at most, as a density has: by a power a <= 1.
 
-    Boosted trees and linear models are far too sure of what they were not shown: their masses have a mean of five to
-    twenty times n_k / n_u (``share``). One power undoes it: it keeps the order, and where a client looks average.
+    log of (n_k / n_u) · (m_k / (n_k / n_u))^a. Boosted trees and linear models are far too sure of what they were not
+    shown: their masses have a mean of five to twenty times n_k / n_u. One power undoes it: it keeps the order, and
+    where a client looks average. It is ``LEAST_POWER`` at least, and a factor undoes the rest: to a client of one
+    common class most public samples look more than average, and then no power does it but nearly zero, which would
+    leave nothing of what the client knows.
     """
     relative = exact(log_mass) - math.log(share)
-    low, high = 0.0, 1.0
+    low, high = LEAST_POWER, 1.0
     if relative.exp().mean() <= 1:
         return exact(log_mass)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if (middle * relative).exp().mean() <= 1 else (low, middle)
-    return low * relative + math.log(share)
+    factor = torch.logsumexp(low * relative, 0) - math.log(len(relative))
+    return low * relative - factor.clamp_min(0) + math.log(share)
 
 
 def doubted(log_mass: Tensor, share: float) -> Tensor:

@@ -6,9 +6,9 @@ that is smaller and loses no more, what one of ``OTHERS`` makes of the predictio
 
 from __future__ import annotations
 
-import math
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from fedol.errors import InputError
 from fedol.knowledge import masses
 from fedol.knowledge.plain import Plain, Quantised, TopK, Zstd
 from fedol.knowledge.point import Point
+from fedol.knowledge.rans import LARGEST
 from fedol.knowledge.transform import log_sum, place
 
 # From the smallest to the most exact. Part of the format: their positions are in files.
@@ -41,6 +42,21 @@ TRIES, FINER = 12, 0.6  # steps that are tried, the next one where rows have bec
 WEIGHT = 0.05  # of a log mass's squared error beside nats: ½ λ(1 − λ), the share λ of one client in ten
 
 
+class Harm(NamedTuple):
+    """What a file does to predictions: nats that are lost, and how many rows too many share one entropy with others.
+
+    Algorithm 1 hears a model on its surest samples and on all that tie with the last of them: a client that says nearly
+    the same everywhere would be heard on half of the samples instead of a tenth.
+    """
+
+    nats: float
+    alike: int
+
+    def within(self, nats: float) -> bool:
+        """Whether no more than this is lost, and no rows too many have become alike."""
+        return self.nats <= nats and not self.alike
+
+
 @dataclass(frozen=True)
 class Lattice:
     """``loss`` thousandths of a nat: the most that the mean Kullback-Leibler divergence of predictions may be."""
@@ -54,18 +70,18 @@ class Lattice:
 
     def encode(self, log_probs: Tensor, log_mass: Tensor | None = None) -> bytes:
         """The smallest body that loses no more than this codec may."""
-        point, loss = self._point(log_probs, log_mass)
-        own = HEAD.pack(0, _noted(loss)) + point.pack()
-        no_more, some = max(min(loss, self._most), UNIT), log_probs[_some(log_probs)]
+        point, harm = self._point(log_probs, log_mass)
+        own, good = HEAD.pack(0, _noted(harm.nats)) + point.pack(), harm.within(self._most)
+        no_more, some = max(harm.nats if good else self._most, UNIT), log_probs[_some(log_probs)]
         for form, other in enumerate(OTHERS, 1):
-            if _lost(other, some) > 2 * no_more:
+            if not _lost(other, some).within(2 * no_more):
                 continue
-            if len(Zstd(other).encode(some)) * len(log_probs) > 2 * len(own) * len(some) and loss <= self._most:
+            if len(Zstd(other).encode(some)) * len(log_probs) > 2 * len(own) * len(some) and good:
                 return own  # by far, and those that follow are larger still
-            if (lost := _lost(other, log_probs)) <= no_more:
+            if (lost := _lost(other, log_probs)).within(no_more):
                 beside = b"" if log_mass is None else masses.pack(log_mass)
-                body = HEAD.pack(form, _noted(lost)) + beside + Zstd(other).encode(log_probs)
-                return body if len(body) < len(own) or loss > self._most else own
+                body = HEAD.pack(form, _noted(lost.nats)) + beside + Zstd(other).encode(log_probs)
+                return body if len(body) < len(own) or not good else own
         return own
 
     def decode(self, data: bytes, samples: int, classes: int, has_masses: bool = False) -> tuple[Tensor, Tensor | None]:
@@ -89,23 +105,36 @@ class Lattice:
     def _most(self) -> float:
         return self.loss / 1000
 
-    def _point(self, log_probs: Tensor, log_mass: Tensor | None) -> tuple[Point, float]:
-        """As coarse as may be; the step is sought on some of the rows."""
+    def _point(self, log_probs: Tensor, log_mass: Tensor | None) -> tuple[Point, Harm]:
+        """As coarse as may be; the step is sought on some of the rows.
+
+        Trees say almost the same of many samples, and no grid that a file holds tells all of these apart. Then the one
+        that makes the fewest alike, of those that lose no more than they may.
+        """
         logs = log_probs.double().numpy()
         mass = None if log_mass is None else log_mass.double().numpy()
         step = coarsest = STEP * (self._most / AT) ** 0.5
         for part, least in ((_some(logs), 0.85 * self._most), (slice(None), 0.0)):
             asked = logs[part], None if mass is None else mass[part]
+            best = None
             for _ in range(TRIES):
                 point = place(*asked, step)
-                loss = _loss(*asked, point)
-                if least <= loss <= self._most or (loss < least and step == coarsest):
-                    break
-                if loss == math.inf:
+                harm = _harm_of(*asked, point)
+                if best is not None and harm.alike and np.abs(point.q).max(initial=0) == LARGEST:
+                    break  # numbers of a finer grid cannot be coded
+                worth = max(harm.nats, self._most), harm.alike
+                if best is None or worth <= best[0]:
+                    best = worth, step, point, harm
+                if harm.alike:
                     step = coarsest = FINER * step
                     continue
-                step = min(coarsest, step * min(max((0.93 * self._most / max(loss, UNIT)) ** 0.5, 0.3), 2.0))
-        return point, loss
+                if least <= harm.nats <= self._most or (harm.nats < least and step == coarsest):
+                    break
+                step = min(coarsest, step * min(max((0.93 * self._most / max(harm.nats, UNIT)) ** 0.5, 0.3), 2.0))
+            assert best is not None
+            _, step, point, harm = best
+            coarsest = max(step, coarsest)
+        return point, harm
 
 
 def divergence(log_probs: Tensor, decoded: Tensor) -> float:
@@ -114,18 +143,13 @@ def divergence(log_probs: Tensor, decoded: Tensor) -> float:
     return float((logs.exp() * (logs - torch.log_softmax(decoded.double(), 1))).sum(1).mean())
 
 
-def _lost(codec: Plain, log_probs: Tensor) -> float:
+def _lost(codec: Plain, log_probs: Tensor) -> Harm:
     return _harm(log_probs, codec.decode(codec.encode(log_probs), *log_probs.shape))
 
 
-def _harm(log_probs: Tensor, decoded: Tensor) -> float:
-    """The divergence; infinite where rows become alike in entropy that were not.
-
-    Algorithm 1 hears a model on its surest samples and on all that tie with the last of them: a client that says nearly
-    the same everywhere would be heard on half of the samples instead of a tenth.
-    """
-    alike = max(_alike(log_probs), 2 + len(log_probs) // ALIKE)
-    return math.inf if _alike(decoded) > alike else divergence(log_probs, decoded)
+def _harm(log_probs: Tensor, decoded: Tensor) -> Harm:
+    unavoidable = max(_alike(log_probs), 2 + len(log_probs) // ALIKE)
+    return Harm(divergence(log_probs, decoded), max(0, _alike(decoded) - unavoidable))
 
 
 def _alike(logits: Tensor) -> int:
@@ -139,11 +163,13 @@ def _some(rows: Tensor | np.ndarray) -> slice:
     return slice(None, None, -(-len(rows) // SAMPLE))
 
 
-def _loss(logs: np.ndarray, mass: np.ndarray | None, point: Point) -> float:
+def _harm_of(logs: np.ndarray, mass: np.ndarray | None, point: Point) -> Harm:
     values = point.values()
     z = values[:, : logs.shape[1]]
-    lost = _harm(torch.from_numpy(logs), torch.from_numpy(z))
-    return lost if mass is None else lost + WEIGHT * float(((values[:, -1] + log_sum(z) - mass) ** 2).mean())
+    harm = _harm(torch.from_numpy(logs), torch.from_numpy(z))
+    if mass is None:
+        return harm
+    return harm._replace(nats=harm.nats + WEIGHT * float(((values[:, -1] + log_sum(z) - mass) ** 2).mean()))
 
 
 def described(data: bytes) -> dict[str, float | str]:

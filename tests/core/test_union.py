@@ -200,7 +200,9 @@ def test_masses_of_a_model_that_is_too_sure_get_the_mean_that_densities_have() -
     true = true - true.exp().mean().log() + math.log(share)  # the mean of a density's masses
     assert torch.equal(tamed(true, share), true)
     assert torch.equal(tamed(true - 1, share), true - 1)  # another domain, or classes that the public set lacks
-    sure = 3.5 * (true - math.log(share)) + math.log(share)
+    sure = 1.8 * (true - math.log(share)) + math.log(share)
     torch.testing.assert_close(tamed(sure, share), true, rtol=0, atol=1e-8)
-    flat = tamed(torch.tensor([3.0, 4.0]), share)  # likelier than the public set everywhere: it says nothing
-    assert flat.tolist() == pytest.approx([math.log(share)] * 2)
+    for far in (3.5 * sure, torch.linspace(-1, 6, 101)):  # the other likelier than the public set nearly everywhere
+        found = tamed(far, share)
+        assert found.exp().mean().item() == pytest.approx(share)
+        torch.testing.assert_close(found.diff(), far.double().diff() / 2)  # it still says where it is at home

@@ -229,3 +229,20 @@ def test_rows_stay_apart_so_that_a_vote_hears_no_more_of_them(sharpness: float) 
         heard = int((entropy <= entropy.sort().values[int(rho * 2000) - 1] + 1e-12).sum())
         exact = int((before <= before.sort().values[int(rho * 2000) - 1] + 1e-12).sum())
         assert heard <= max(exact, rho * 2000 + 2 + 2000 // lattice.ALIKE)
+
+
+@pytest.mark.parametrize("has_masses", [True, False], ids=["masses", "predictions alone"])
+def test_answers_of_trees_survive_where_no_grid_tells_all_of_them_apart(has_masses: bool) -> None:
+    """Of most samples they say nearly the same, in steps that are finer than a file's."""
+    generator = torch.Generator().manual_seed(0)
+    alike = torch.rand(250, generator=generator) < 0.6
+    spread, mass = torch.randn(2, 250, generator=generator)
+    logit = torch.where(alike, 6 + 1e-4 * spread, 4 * spread)
+    log_probs = torch.nn.functional.logsigmoid(torch.stack([logit, -logit], 1))
+    log_mass = torch.where(alike, -3.0, mass) if has_masses else None
+    body = CODEC.encode(log_probs, log_mass)
+    decoded, read = CODEC.decode(body, 250, 2, has_masses)
+    said = described(body)["loss"]
+    assert isinstance(said, float) and said <= 0.02 and divergence(log_probs, decoded) <= 0.02
+    assert len(body) < len(codecs.pack(codecs.find("float16+zstd"), log_probs, log_mass))
+    assert log_mass is None or (read is not None and (read - log_mass).square().mean() < 0.1)

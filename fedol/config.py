@@ -147,8 +147,9 @@ class RunConfig(Learns, RunSettings, Frozen):
     @property
     def recipe(self) -> Recipe:
         """How a client trains: without the server's own ingredients."""
-        own = {"patch": self.client_patch, "weight_decay": self.client_weight_decay, "average": 0.0}
-        return dataclasses.replace(super().server_recipe, **own)
+        return dataclasses.replace(
+            super().server_recipe, patch=self.client_patch, weight_decay=self.client_weight_decay, average=0.0
+        )
 
     @property
     def server_recipe(self) -> Recipe:

@@ -255,7 +255,7 @@ def augmentations(shape: Shape, count: int, generator: torch.Generator) -> Tenso
 
 
 def shrunk(batch: Tensor, scale: float) -> Tensor:
-    """Images at this share of their height and width, each pixel the mean of those in its place."""
+    """Images at this share of their height and width: all pixels count, none is skipped."""
     size = [max(1, round(scale * side)) for side in batch.shape[-2:]]
     small = F.interpolate(batch, size, mode="bilinear", align_corners=False, antialias=True)
     return small.contiguous(memory_format=torch.channels_last)

@@ -34,7 +34,7 @@ class Muon(Adam):
         live = [(p, p.grad, *moments.values()) for p, moments in self.state if p.grad is not None]
         torch._foreach_add_([step for _, _, step, _, _ in live], 1)
         pieces = [piece for tensors in live for piece in self._pieces(*tensors)]
-        *matrices, last = [place for place, piece in enumerate(pieces) if piece[0].dim() > 1] or [-1]
+        matrices = [place for place, piece in enumerate(pieces) if piece[0].dim() > 1][:-1]
         self._fused([piece for place, piece in enumerate(pieces) if place not in matrices])
         shapes: dict[torch.Size, list[tuple[Tensor, ...]]] = {}
         for place in matrices:
@@ -72,8 +72,8 @@ def _shaped(matrix: Tensor, like: Tensor) -> Tensor:
 def orthogonal(stacks: Sequence[Tensor]) -> list[Tensor]:
     """The orthogonal matrix nearest to each, nearly: singular values end between 0.7 and 1.2.
 
-    The iteration x ← (a + b·G + c·G²) x, G = x·xᵀ, is one of G alone, and the product of its polynomials is applied to x
-    once: the longer side is met twice instead of fifteen times. All matrices of one shorter side go through it together.
+    The iteration x ← (a + b·G + c·G²) x, G = x·xᵀ, is one of G alone. The product of its polynomials is applied once,
+    so that the longer side is met twice instead of fifteen times, and matrices of one shorter side go through together.
     """
     wide = [stack if stack.shape[1] <= stack.shape[2] else stack.mT for stack in stacks]
     wide = [x / x.norm(dim=(1, 2), keepdim=True).clamp_min(1e-7) for x in wide]
@@ -81,7 +81,7 @@ def orthogonal(stacks: Sequence[Tensor]) -> list[Tensor]:
     products: dict[int, list[Tensor]] = {}
     for side in {square.shape[1] for square in squares}:
         together = [square for square in squares if square.shape[1] == side]
-        products[side] = list(_iterated(torch.cat(together)).split([len(square) for square in together]))
+        products[side] = list(torch.split(_iterated(torch.cat(together)), [len(square) for square in together]))
     found = [products[x.shape[1]].pop(0) @ x for x in wide]
     return [x if x.shape == stack.shape else x.mT for x, stack in zip(found, stacks, strict=True)]
 

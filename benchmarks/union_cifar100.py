@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from _record import write
 from torch import Tensor
 
 from fedol.config import configure
@@ -30,6 +31,7 @@ from fedol.federation.scenario import Scenario
 from fedol.methods.union import answers, folds_of
 from fedol.models.openset import OpenSet
 from fedol.runs.evaluation import accuracy
+from fedol.runs.provenance import provenance
 from fedol.seeding import derive
 from fedol.training import Job, fit, predict
 
@@ -39,10 +41,11 @@ STARTED = time.monotonic()
 MUON: dict[str, Any] = {
     "optimiser": "muon",
     "schedule": "one-cycle",
-    "lr": 0.02,
-    "batch_size": 256,
-    "client_weight_decay": 2.0,
+    "lr": 0.005,
+    "batch_size": 128,
+    "client_weight_decay": 1.5,
     "client_patch": "cutmix",
+    "grow": 0.6,
 }
 
 
@@ -51,30 +54,36 @@ class Variant:
     """What the clients train, in epochs: one net on their own data alone, and nets with the public class, per fold."""
 
     closed: int = 0
-    opened: tuple[int, ...] = (60,)
+    opened: tuple[int, ...] = (30,)
     settings: Mapping[str, Any] = field(default_factory=lambda: MUON)
 
 
-ADAM = {"client_patch": "cutmix"}  # and else as `best` was
 VARIANTS = {
-    "adam": Variant(settings=ADAM),
-    "muon30": Variant(opened=(30,)),
-    "muon60": Variant(),
-    "muon15": Variant(opened=(15,)),
-    "same": Variant(opened=(32,)),  # the client work of `best` with the pool
+    "adam60": Variant(opened=(60,), settings={"client_patch": "cutmix"}),  # and else as `best` was
+    "muon20": Variant(opened=(20,)),
+    "muon30": Variant(),
+    "muon60": Variant(opened=(60,)),
     "parts": Variant(closed=30, opened=(15,)),
 }
 
 
 # What differs from `best`'s server.
-E100 = {"optimiser": "muon", "schedule": "one-cycle", "batch_size": 256, "average": 0.0, "epochs": 100, "lr": 0.01}
-PLAIN = {**E100, "patch": "none", "weight_decay": 0.5}
+PLAIN = {
+    "optimiser": "muon",
+    "schedule": "one-cycle",
+    "batch_size": 256,
+    "lr": 0.01,
+    "weight_decay": 0.5,
+    "average": 0.0,
+    "epochs": 100,
+    "patch": "none",
+}
 SERVERS: dict[str, dict[str, Any]] = {
     "adam": {},
-    "cutmix": {**E100, "weight_decay": 0.1},
     "plain": PLAIN,
-    "plain-wd1.5": {**PLAIN, "weight_decay": 1.5},
+    "cutmix": {**PLAIN, "patch": "cutmix", "weight_decay": 0.1},
     "plain-b128": {**PLAIN, "batch_size": 128, "lr": 0.005},
+    "plain-e50": {**PLAIN, "epochs": 50},
 }
 
 
@@ -208,18 +217,23 @@ def train_servers(here: Scenario, found: dict[str, Tensor], names: list[str]) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="+", help="PARTITION/SEED/VARIANT[/TARGET,TARGET]")
+    parser.add_argument("what", nargs="*", help="PARTITION/SEED/VARIANT[/TARGET,TARGET]")
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--until", type=float, default=1e9)
     parser.add_argument("--settings", type=json.loads, default={})
+    parser.add_argument("--pack", type=Path, help="write what has been measured as a record, and do nothing else")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.pack:
+        lines = (options.out / "records.jsonl").read_text().splitlines()
+        write(options.pack, seed=0, settings={"development": 5000}, results=list(map(json.loads, lines)))
+        return
     for what in options.what:
         partition, seed, name, *wanted = what.split("/")
         place = options.out / f"{partition.replace(':', '-')}_{seed}_{name}"
         here = scenario_of(partition, int(seed), VARIANTS[name], options)
-        record: dict[str, Any] = {"what": what}
+        record: dict[str, Any] = {**provenance(int(seed), here.device), "what": what}
         if not place.exists():
             if time.monotonic() - STARTED > options.until:
                 break

@@ -69,20 +69,17 @@ def servers() -> str:
 
 
 def unions() -> str:
-    """Teachers and servers of whole federations."""
-    rows = []
+    """Teachers and servers of whole federations; a federation's servers may have been trained in another call."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     for line in record("union-cifar100-development"):
-        partition, *_ = line["what"].split("/")
-        teacher = {name: f"{100 * value:.1f}" for name, value in line["teacher"].items()}
-        each = [f"{100 * value:.1f}" for name, value in line.get("server", {}).items() if name.startswith("open30*")]
-        if not each and any(
-            other["what"].startswith(line["what"] + "/") for other in record("union-cifar100-development")
-        ):
-            continue  # its servers were trained in another call
-        server = bold(max(each)) if each else ""
-        told = teacher["mixture/open30"], teacher["pool/open30"], teacher["open30*open30"]
-        rows.append([f"`{partition}`", line["clients"], *told, server])
-    return table(["", "clients", "λ mixture", "pool", "union", "best server"], rows, left=2)
+        found.setdefault((line["what"].partition("/")[0], line["clients"]), {}).update(line)
+    rows = []
+    for (partition, how), line in found.items():
+        teachers = [f"{100 * line['teacher'][name]:.1f}" for name in ("mixture/open30", "pool/open30", "open30*open30")]
+        each = [value for name, value in line.get("server", {}).items() if name.startswith("open30*open30~")]
+        server = bold(f"{100 * max(each):.1f}") if each else ""
+        rows.append([f"`{partition}`", how, f"{line['images'] / 1e6:.1f}", *teachers, server])
+    return table(["", "clients", "images, millions", "λ mixture", "pool", "union", "best server"], rows, left=2)
 
 
 TABLES: dict[str, Callable[[], str]] = {

@@ -22,6 +22,7 @@ import _paper_tables
 import _peers_tables
 import _points
 import _pooling_tables
+import _recipe_tables
 import _robustness_tables
 import _secret_tables
 import _union_tables
@@ -44,6 +45,7 @@ TABLES = {
     **_codec_tables.TABLES,
     **_secret_tables.TABLES,
     **_peers_tables.TABLES,
+    **_recipe_tables.TABLES,
 }
 POINTS = _points.POINTS
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from _record import write
 from torch import Tensor
 
 from fedol.config import configure
@@ -29,10 +31,22 @@ from fedol.federation.scenario import Scenario
 from fedol.methods.union import answers, folds_of
 from fedol.models.openset import OpenSet
 from fedol.runs.evaluation import accuracy
+from fedol.runs.provenance import provenance
 from fedol.seeding import derive
 from fedol.training import Job, fit, predict
 
 STARTED = time.monotonic()
+
+
+MUON: dict[str, Any] = {
+    "optimiser": "muon",
+    "schedule": "one-cycle",
+    "lr": 0.005,
+    "batch_size": 128,
+    "client_weight_decay": 1.5,
+    "client_patch": "cutmix",
+    "grow": 0.6,
+}
 
 
 @dataclass(frozen=True)
@@ -40,28 +54,36 @@ class Variant:
     """What the clients train, in epochs: one net on their own data alone, and nets with the public class, per fold."""
 
     closed: int = 0
-    opened: tuple[int, ...] = (60,)
-    batch_size: int = 64
-    lr: float = 1e-3
-    patch: str = "cutmix"
+    opened: tuple[int, ...] = (30,)
+    settings: Mapping[str, Any] = field(default_factory=lambda: MUON)
 
 
 VARIANTS = {
-    "base": Variant(),
-    "b256": Variant(batch_size=256, lr=2e-3),
-    "parts": Variant(closed=100, opened=(60, 20)),
-    "same": Variant(opened=(32,)),  # the client work of today's `best`
-    "same-parts": Variant(closed=60, opened=(13,)),  # likewise
+    "adam60": Variant(opened=(60,), settings={"client_patch": "cutmix"}),  # and else as `best` was
+    "muon20": Variant(opened=(20,)),
+    "muon30": Variant(),
+    "muon60": Variant(opened=(60,)),
+    "parts": Variant(closed=30, opened=(15,)),
 }
 
 
-# What differs from `best`'s server, whose 200 epochs of Adam at 1e-3 are the first one.
+# What differs from `best`'s server.
+PLAIN = {
+    "optimiser": "muon",
+    "schedule": "one-cycle",
+    "batch_size": 256,
+    "lr": 0.01,
+    "weight_decay": 0.5,
+    "average": 0.0,
+    "epochs": 100,
+    "patch": "none",
+}
 SERVERS: dict[str, dict[str, Any]] = {
-    "": {},
-    "e400": {"epochs": 400},
-    "adamw": {"optimiser": "adamw", "weight_decay": 0.5},
-    "sgd": {"optimiser": "sgd", "lr": 0.05, "weight_decay": 5e-4},
-    "resnet20": {"model": "resnet20"},
+    "adam": {},
+    "plain": PLAIN,
+    "cutmix": {**PLAIN, "patch": "cutmix", "weight_decay": 0.1},
+    "plain-b128": {**PLAIN, "batch_size": 128, "lr": 0.005},
+    "plain-e50": {**PLAIN, "epochs": 50},
 }
 
 
@@ -75,9 +97,7 @@ def scenario_of(partition: str, seed: int, variant: Variant, options: argparse.N
             "seed": seed,
             "development": 5000,
             "data_dir": str(options.data_dir),
-            "batch_size": variant.batch_size,
-            "lr": variant.lr,
-            "client_patch": variant.patch,
+            **variant.settings,
             **options.settings,
         },
     )
@@ -143,6 +163,9 @@ def targets_of(place: Path, where: str) -> dict[str, Tensor]:
             both = predictions["closed"] + predictions[kind]
             predictions[f"closed+{kind}"] = torch.log_softmax(both / 2, 2)
     masses = {kind: torch.logsumexp(logs, 2) for kind, logs in parts.items() if kind != "closed"}
+    if len(masses) > 1:  # several nets a fold
+        all_logs = torch.stack([logs for kind, logs in parts.items() if kind != "closed"]).mean(0)
+        predictions["all"], masses["all"] = torch.log_softmax(all_logs, 2), torch.logsumexp(all_logs, 2)
     found = {}
     for who, log_probs in predictions.items():
         pool, mixture = Pool(), Mixture()
@@ -166,10 +189,10 @@ def train_servers(here: Scenario, found: dict[str, Tensor], names: list[str]) ->
     """Held-out accuracy of a server on each target."""
     jobs = []
     for name in names:
-        target, _, how = name.partition("@")
+        target, _, how = name.partition("@")  # the target's name, @, the server's
         own = dict(SERVERS[how])
         architecture = here.architecture(own.pop("model", here.config.server_model))
-        recipe = replace(here.config.distillation.recipe, batch_size=64, lr=1e-3)
+        recipe = configure("best").distillation.recipe
         jobs.append(
             Job(
                 name=name,
@@ -194,18 +217,23 @@ def train_servers(here: Scenario, found: dict[str, Tensor], names: list[str]) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="+", help="PARTITION/SEED/VARIANT[/TARGET,TARGET]")
+    parser.add_argument("what", nargs="*", help="PARTITION/SEED/VARIANT[/TARGET,TARGET]")
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--until", type=float, default=1e9)
     parser.add_argument("--settings", type=json.loads, default={})
+    parser.add_argument("--pack", type=Path, help="write what has been measured as a record, and do nothing else")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.pack:
+        lines = (options.out / "records.jsonl").read_text().splitlines()
+        write(options.pack, seed=0, settings={"development": 5000}, results=list(map(json.loads, lines)))
+        return
     for what in options.what:
         partition, seed, name, *wanted = what.split("/")
         place = options.out / f"{partition.replace(':', '-')}_{seed}_{name}"
         here = scenario_of(partition, int(seed), VARIANTS[name], options)
-        record: dict[str, Any] = {"what": what}
+        record: dict[str, Any] = {**provenance(int(seed), here.device), "what": what}
         if not place.exists():
             if time.monotonic() - STARTED > options.until:
                 break

@@ -147,15 +147,19 @@ class RunConfig(Learns, RunSettings, Frozen):
     @property
     def recipe(self) -> Recipe:
         """How a client trains: without the server's own ingredients."""
-        return dataclasses.replace(super().server_recipe, patch=self.client_patch, average=0.0, weight_decay=0.0)
+        return dataclasses.replace(
+            super().server_recipe, patch=self.client_patch, weight_decay=self.client_weight_decay, average=0.0
+        )
 
     @property
     def server_recipe(self) -> Recipe:
-        """How the server trains: as the clients, but for what is its own."""
+        """How the server trains: as the clients, but for what is its own, and on images of their full size.
+
+        A server taught with smaller ones ends a point lower (benchmarks/results/recipes.json).
+        """
         servers = {name: getattr(self, f"server_{name}") for name in ("epochs", "lr", "optimiser", "schedule")}
-        return dataclasses.replace(
-            super().server_recipe, **{name: value for name, value in servers.items() if value is not None}
-        )
+        own = {name: value for name, value in servers.items() if value is not None}
+        return dataclasses.replace(super().server_recipe, grow=0.0, **own)
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ def test_every_setting_counts_in_the_hash() -> None:
         "client_patch": "cutout",
         "image_size": 32,
         "average": 0.9,
+        "grow": 0.5,
         "label": "income",
         "text": "title",
         "categories": "sex",

@@ -98,7 +98,7 @@ class Cell:
         found |= {"sends": kind, "client_models": models}
         if kind in ("predictions", "ratios"):
             found |= _switched_on(config, "codec")
-        found |= _switched_on(config, "client_patch", "own_classes")
+        found |= _switched_on(config, "client_patch", "client_weight_decay", "grow", "own_classes")
         return found | {name: getattr(config, name) for name in side.heeds}
 
     @property

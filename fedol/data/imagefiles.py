@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from fedol.data.decoding import BYTE, DEEP, Form, Pixels, check_size, decoded, looked_at
-from fedol.data.images import ImageBatches, Images, Normalisation, augmentations, channel_statistics, pasted
+from fedol.data.images import ImageBatches, Images, Normalisation, augmentations, channel_statistics, pasted, shrunk
 from fedol.data.samples import Batches, Index, Preprocessing, Samples, Shape, Step
 from fedol.errors import InputError
 from fedol.progress import watched
@@ -165,6 +165,10 @@ class ImageFiles(Samples):
         folder.mkdir(parents=True, exist_ok=True)
         for number, file in enumerate(watched(self.files, "copying images")):
             shutil.copyfile(file, folder / f"{number:07}{file.suffix.lower()}")
+
+    def smaller(self, batch: Tensor, scale: float) -> Tensor:
+        """As of images in memory."""
+        return shrunk(batch, scale)
 
 
 class FileBatches(Batches):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from fedol.core.arrays import Array, fingerprint, to_tensor
@@ -178,6 +179,10 @@ class Images(Samples):
         """As ``pasted`` draws them."""
         return pasted(self.shape, len(self), how, count, generator)
 
+    def smaller(self, batch: Tensor, scale: float) -> Tensor:
+        """As ``shrunk`` makes them."""
+        return shrunk(batch, scale)
+
 
 class ImageBatches(Batches):
     """Images [N, H, W, C] on the device, so that a gathered row is already channels last.
@@ -247,6 +252,13 @@ def augmentations(shape: Shape, count: int, generator: torch.Generator) -> Tenso
     down, right = (side // 8 for side in shape[-2:])
     ranges = (-down, down + 1), (-right, right + 1), (0, 2)
     return torch.stack([torch.randint(*ends, (count,), generator=generator) for ends in ranges], 1)
+
+
+def shrunk(batch: Tensor, scale: float) -> Tensor:
+    """Images at this share of their height and width: all pixels count, none is skipped."""
+    size = [max(1, round(scale * side)) for side in batch.shape[-2:]]
+    small = F.interpolate(batch, size, mode="bilinear", align_corners=False, antialias=True)
+    return small.contiguous(memory_format=torch.channels_last)
 
 
 def pasted(shape: Shape, images: int, how: str, count: int, generator: torch.Generator) -> Tensor:

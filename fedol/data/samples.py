@@ -216,6 +216,10 @@ class Samples(ABC):
         """What is pasted into each of ``count`` samples: a row each, drawn by the generator alone."""
         raise InputError(f"There is no '{how}' of {self.kind}; leave 'patch' out.")
 
+    def smaller(self, batch: Tensor, scale: float) -> Tensor:
+        """A prepared batch at this share of its height and width."""
+        raise InputError(f"There are no smaller {self.kind}; leave 'grow' out.")
+
 
 SMALL = 1 << 28  # bytes of prepared float32 values that a CPU keeps, rather than prepare every batch again
 PART = 4096  # samples prepared at a time

@@ -49,6 +49,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         patch: str = Training.patch,
         average: float = Training.average,
         body_lr: float = Training.body_lr,
+        grow: float = Training.grow,
     ) -> None:
         self.model = model
         self.width = width
@@ -64,6 +65,7 @@ class NetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.patch = patch
         self.average = average
         self.body_lr = body_lr
+        self.grow = grow
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Learn the labels of images."""

@@ -25,7 +25,7 @@ import triton
 from torch import Tensor, nn
 
 from fedol.models import kernels
-from fedol.models.kernels import LARGE, LARGE_SUMS, SUMS, Shape
+from fedol.models.kernels import LARGE, LARGE_STATISTICS, LARGE_SUMS, SUMS, Shape
 from fedol.models.nets import ConvNorm
 
 
@@ -38,7 +38,7 @@ class _NormAct(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         """Batch statistics, then one pass over x."""
         ctx.set_materialize_grads(False)  # a twin that nobody used has no gradient
-        shape = Shape(x, SUMS)
+        shape = Shape(x, LARGE_SUMS if x.numel() >= LARGE_STATISTICS else SUMS)
         y = torch.empty_like(x)
         mean, rstd = torch.empty_like(weight), torch.empty_like(weight)
         kernels.statistics[shape.sum_grid](

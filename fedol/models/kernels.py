@@ -196,9 +196,10 @@ class Cut(NamedTuple):
 
 
 # Measured on an H200 over the shapes of ResNet-56 at widths 16 and 64 (benchmarks/README.md).
-ELEMENTWISE = Cut(4096, 64, 4)
+ELEMENTWISE = Cut(4096, 128, 4)
 SUMS = Cut(4096, 32, 4)
 LARGE_SUMS, LARGE = Cut(4096, 64, 8), 1 << 22  # for many tensors of at least so many elements
+LARGE_STATISTICS = 1 << 25  # for one tensor
 PROGRAMS = 256  # that a sum is split over: about two per multiprocessor
 GATHERED = 128  # of them over the rows, at the most: as many partial sums the last one adds up
 
@@ -207,7 +208,7 @@ class Shape:
     """How a channels-last tensor, seen as [rows, C], is cut into programs.
 
     Every other block size would be another kernel to compile. So the elementwise kernels see a tensor of few channels
-    as rows of 64 elements, several of its own rows each, and all sums are gathered over the same number of programs.
+    as rows of 128 elements, several of its own rows each, and all sums are gathered over the same number of programs.
     """
 
     def __init__(self, x: Tensor, sums: Cut) -> None:

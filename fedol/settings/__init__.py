@@ -143,7 +143,7 @@ class Training:
     lr: float = setting(1e-3, "The learning rate.", TRAINING)
     optimiser: str | Callable[..., Any] = setting(
         "adam",
-        "adam, adamw, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable.",
+        "adam, adamw, muon, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable.",
         TRAINING,
         OPTIMISER,
     )
@@ -165,6 +165,8 @@ class Training:
     average: float = setting(
         0.0, "Decay per step of a running average of the weights, which then are the result; 0 is none.", TRAINING
     )
+    # The first half of it at half of the height and width, the rest at three quarters.
+    grow: float = setting(0.0, "Share of the epochs that see smaller images, which is quicker; 0 is none.", TRAINING)
 
 
 @dataclass(frozen=True)
@@ -285,6 +287,9 @@ class RunSettings(Machine, Learning, Models, Data):
     average: float = own(
         Training, "average", 0.0, "Decay per step of a running average of the server's weights; 0 is none."
     )
+    grow: float = own(
+        Training, "grow", 0.0, "Share of the clients' epochs that see smaller images, which is quicker; 0 is none."
+    )
     # The server's own, where they are not the clients'.
     server_epochs: int | None = setting(None, "Epochs of each server iteration, if not as many.", TRAINING)
     server_lr: float | None = setting(None, "The server's learning rate, if another.", TRAINING)
@@ -295,6 +300,7 @@ class RunSettings(Machine, Learning, Models, Data):
         None, "The server's schedule, if another.", TRAINING, SCHEDULE
     )
     client_patch: str = setting("none", "In the clients' images: none, cutout or cutmix.", TRAINING)
+    client_weight_decay: float = setting(0.0, "Decay of the clients' weights, not through the gradient.", TRAINING)
     folds: int = setting(2, "Parts of the public set that clients of union are cross-fitted on.", METHOD)
     mu: float = setting(0.01, "FedProx's pull towards the weights a client was sent.", METHOD)
 

@@ -73,7 +73,7 @@ class RunKeywords(TypedDict, total=False):
     lr: float
     """The learning rate. Default: 0.001."""
     optimiser: str | Callable[..., Any]
-    """adam, adamw, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable. Default:
+    """adam, adamw, muon, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable. Default:
     adam."""
     weight_decay: float
     """Decay of the server's weights, not through the gradient. Default: 0."""
@@ -88,6 +88,8 @@ class RunKeywords(TypedDict, total=False):
     """The learning rate of a pretrained network that learns, too (timm:resnet50+tuned). Default: 0.0001."""
     average: float
     """Decay per step of a running average of the server's weights; 0 is none. Default: 0."""
+    grow: float
+    """Share of the clients' epochs that see smaller images, which is quicker; 0 is none. Default: 0."""
     defence: str
     """Against clients that lie, some of trust, exact, cap, runoff, floor with commas between; none is the paper's
     method. Default: none."""
@@ -105,6 +107,8 @@ class RunKeywords(TypedDict, total=False):
     """The server's schedule, if another."""
     client_patch: str
     """In the clients' images: none, cutout or cutmix. Default: none."""
+    client_weight_decay: float
+    """Decay of the clients' weights, not through the gradient. Default: 0."""
     folds: int
     """Parts of the public set that clients of union are cross-fitted on. Default: 2."""
     mu: float
@@ -165,7 +169,7 @@ class GridKeywords(TypedDict, total=False):
     lr: float | Sequence[float]
     """The learning rate. Default: 0.001."""
     optimiser: str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
-    """adam, adamw, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable. Default:
+    """adam, adamw, muon, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable. Default:
     adam."""
     weight_decay: float | Sequence[float]
     """Decay of the server's weights, not through the gradient. Default: 0."""
@@ -180,6 +184,8 @@ class GridKeywords(TypedDict, total=False):
     """The learning rate of a pretrained network that learns, too (timm:resnet50+tuned). Default: 0.0001."""
     average: float | Sequence[float]
     """Decay per step of a running average of the server's weights; 0 is none. Default: 0."""
+    grow: float | Sequence[float]
+    """Share of the clients' epochs that see smaller images, which is quicker; 0 is none. Default: 0."""
     defence: str | Sequence[str]
     """Against clients that lie, some of trust, exact, cap, runoff, floor with commas between; none is the paper's
     method. Default: none."""
@@ -195,6 +201,8 @@ class GridKeywords(TypedDict, total=False):
     """The server's schedule, if another."""
     client_patch: str | Sequence[str]
     """In the clients' images: none, cutout or cutmix. Default: none."""
+    client_weight_decay: float | Sequence[float]
+    """Decay of the clients' weights, not through the gradient. Default: 0."""
     folds: int | Sequence[int]
     """Parts of the public set that clients of union are cross-fitted on. Default: 2."""
     mu: float | Sequence[float]
@@ -211,7 +219,7 @@ class TrainingKeywords(TypedDict, total=False):
     lr: float
     """The learning rate. Default: 0.001."""
     optimiser: str | Callable[..., Any]
-    """adam, adamw, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable. Default:
+    """adam, adamw, muon, sgd (momentum 0.9; wants a larger --lr), a name in torch.optim, or module:callable. Default:
     adam."""
     weight_decay: float
     """Decay of the weights, not through the gradient. Default: 0."""
@@ -226,6 +234,8 @@ class TrainingKeywords(TypedDict, total=False):
     """The learning rate of a pretrained network that learns, too (timm:resnet50+tuned). Default: 0.0001."""
     average: float
     """Decay per step of a running average of the weights, which then are the result; 0 is none. Default: 0."""
+    grow: float
+    """Share of the epochs that see smaller images, which is quicker; 0 is none. Default: 0."""
 
 
 class ServerKeywords(TrainingKeywords, total=False):

@@ -222,7 +222,7 @@ class Session:
         """Queue one training step, unless enough is queued; whether it did. Only with ``capture`` one of a new size."""
         if self._launched == self.job.recipe.epochs or self._launched - self._finished >= self._ahead:
             return False
-        size = self._steps[self._position]
+        size, self._step.scale = self._steps[self._position], self.job.scale(self._launched + 1)
         if not capture and not self._step.captured(size):
             return False
         slot = self._launched % (AHEAD + 1)

@@ -60,10 +60,13 @@ class Step:
             self._rate,
             job.recipe.weight_decay,
             self._weights.share(PIECES),
+            self._weights.cut,
         )
         if kernels := fused_kernels():
             kernels.prepare(self._model)
-        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by batch size
+        self._graphs: dict[tuple[int, float], torch.cuda.CUDAGraph] = {}  # by batch size and scale of the images
+        self._smaller = job.inputs.smaller
+        self.scale = job.scale(1)  # of the epoch that is being queued
         self._pool = torch.cuda.graph_pool_handle()
         full, rest = min(job.recipe.batch_size, job.samples), job.samples % job.recipe.batch_size
         self.capture(full)
@@ -90,11 +93,11 @@ class Step:
             raise
         finally:
             graph.capture_end()
-        self._graphs[size] = graph
+        self._graphs[size, self.scale] = graph
 
     def captured(self, size: int) -> bool:
-        """Whether there is a graph for this size."""
-        return size in self._graphs
+        """Whether there is a graph for this size, at the present scale of the images."""
+        return (size, self.scale) in self._graphs
 
     def _try(self, size: int) -> None:
         """A step in which a model that makes the host wait for the GPU (``.item()``, a boolean mask) is an error.
@@ -138,7 +141,7 @@ class Step:
         if not all(type(module).__module__.startswith(("torch.nn.", "fedol.")) for module in self._model.modules()):
             return None
         data = self._next.device, *self._kind_of_data, self._targets.shape[1:], self._targets.dtype
-        return str(self._model), data, replace(self._recipe, epochs=1, lr=1.0), size
+        return str(self._model), data, replace(self._recipe, epochs=1, lr=1.0), size, self.scale
 
     def _run(self, size: int) -> None:
         """One step on ``size`` samples."""
@@ -147,6 +150,8 @@ class Step:
         index, view, patch = rows["order"], rows.get("views"), rows.get("patches")
         recipe, mix = self._recipe, self._recipe.patch == "cutmix"
         inputs = self._batches(index, view, patch, mix)
+        if self.scale < 1:
+            inputs = self._smaller(inputs, self.scale)
         self._weights.refresh()
         with torch.autocast("cuda", torch.bfloat16), weight_gradients_on(self._side):
             logits = functional_call(self._model, self._weights.by_name, (inputs,))
@@ -201,7 +206,7 @@ class Step:
 
     def replay(self, size: int) -> None:
         """Queue one step."""
-        self._graphs[size].replay()
+        self._graphs[size, self.scale].replay()
 
     def finish(self) -> None:
         """After the last epoch: the averaged weights, where there are some, take the place of the last ones."""

@@ -63,6 +63,8 @@ class Recipe(Training):
             raise InputError(f"weight_decay must be a finite number of at least 0, but is {self.weight_decay}.")
         if not 0 <= self.average < 1:
             raise InputError(f"average must lie in [0, 1), but is {self.average}.")
+        if not 0 <= self.grow < 1:
+            raise InputError(f"grow must lie in [0, 1), but is {self.grow}.")
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; your own class becomes its name."""
@@ -133,6 +135,26 @@ class Job:
         """What is pasted into each (``Samples.patches``)."""
         generator = torch.Generator().manual_seed(derive(self.seed, "patch", epoch))
         return self.inputs.patches(self.recipe.patch, self.samples, generator)
+
+    def scale(self, epoch: int) -> float:
+        """How large images are in an epoch: half of their height and width, then three quarters, then all of it."""
+        done = (epoch - 1) / self.recipe.epochs
+        if done >= self.recipe.grow or not self._takes_smaller:
+            return 1.0
+        return 0.5 if done < self.recipe.grow / 2 else 0.75
+
+    @cached_property
+    def _takes_smaller(self) -> bool:
+        """Whether the model takes images of other sizes, too: tried on a copy. An estimator learns in one step."""
+        if fitted_in(self.model):
+            return False
+        model = copy.deepcopy(self.model).cpu().eval()
+        batch = next(self.prepare.stream(self.inputs, [slice(2)], torch.device("cpu")))
+        try:
+            with torch.no_grad():
+                return [len(model(self.inputs.smaller(batch, scale))) for scale in (0.5, 0.75)] == [2, 2]
+        except RuntimeError:  # a layer for a fixed number of values
+            return False
 
     @cached_property
     def rates(self) -> list[float]:

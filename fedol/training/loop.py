@@ -116,12 +116,15 @@ def _train(
         nothing = [None] * len(order)
         views = torch.split(job.views(epoch).to(device), recipe.batch_size) if recipe.augment else nothing
         patches = torch.split(job.patches(epoch).to(device), recipe.batch_size) if recipe.patch != "none" else nothing
+        scale = job.scale(epoch)
         steps = [_part(step, share.part(len(step[0]))) for step in zip(order, views, patches, strict=True)]
         with _seeded(job, epoch, device) if seeded else nullcontext():
             batches_of = zip(order, steps, batches.epoch(steps, mix), job.pace(epoch), strict=True)
             for index, (own, _, cut), inputs, pace in batches_of:
                 if stop.is_set():
                     return outcome(f"{job.name} was stopped.")
+                if scale < 1:
+                    inputs = job.inputs.smaller(inputs, scale)
                 mean = batch_loss(net(inputs), targets, own, cut if mix else None, job.inputs.places)
                 loss = share.weighed(mean, len(own), len(index))
                 optimiser.zero_grad()

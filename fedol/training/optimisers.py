@@ -20,7 +20,7 @@ Moments = Mapping[str, Mapping[str, Tensor]]
 """An optimiser's state: parameter name -> part -> tensor."""
 State = list[tuple[Tensor, dict[str, Tensor]]]
 MOMENTUM = 0.9  # of SGD
-BUILT_IN = ("adam", "adamw", "sgd")
+BUILT_IN = ("adam", "adamw", "sgd", "muon")
 
 
 class Optimiser(ABC):
@@ -80,6 +80,10 @@ class Adam(Optimiser):
         torch._foreach_add_([step for _, _, step, _, _ in live], 1)
         if self._piece is not None:
             live = [piece for tensors in live for piece in _cut(self._piece, *tensors)]
+        self._fused(live)
+
+    def _fused(self, live: Sequence[tuple[Tensor, ...]]) -> None:
+        """One kernel for parameters with their gradients and states."""
         values, gradients, steps, first, second = (list(column) for column in zip(*live, strict=True))
         torch._fused_adamw_(
             values, gradients, first, second, [], steps,
@@ -212,8 +216,13 @@ def optimiser_of(
     lr: float | Tensor,
     weight_decay: float,
     piece: int | None = None,
+    cut: Callable[[Tensor], list[Tensor]] | None = None,
 ) -> Optimiser:
-    """The optimiser of this name or class; ``piece`` is Adam's."""
+    """The optimiser of this name or class; ``piece`` is Adam's, ``cut`` Muon's, where one tensor holds all weights."""
+    if optimiser == "muon":
+        from fedol.training.muon import Muon  # which is made of Adam
+
+        return Muon(parameters, lr, weight_decay, cut)
     if optimiser == "sgd":
         return Sgd(parameters, lr, weight_decay)
     if optimiser in BUILT_IN:

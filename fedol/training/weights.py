@@ -55,6 +55,10 @@ class Weights:
         """A tensor that lies like the weights (Adam's moments), seen as one per weight."""
         return {name: flat.as_strided(shape, stride, begin) for name, shape, stride, begin in self._places}
 
+    def cut(self, flat: Tensor) -> list[Tensor]:
+        """The same in the order in which they lie."""
+        return list(self.named(flat).values())
+
     def share(self, pieces: int) -> int:
         """How many elements make at most so many pieces that vector loads fit."""
         return -(-len(self.flat) // (pieces * ALIGNED)) * ALIGNED

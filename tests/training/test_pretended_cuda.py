@@ -48,19 +48,23 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "fused_kernels", lambda: None)  # Triton's are for a card
     monkeypatch.setattr(graph, "weight_gradients_on", lambda stream: contextlib.nullcontext())
     # A capture computes nothing, a replay computes the step.
-    monkeypatch.setattr(graph.Step, "capture", lambda self, size: self._graphs.setdefault(size, Pretended()))
+    monkeypatch.setattr(
+        graph.Step, "capture", lambda self, size: self._graphs.setdefault((size, self.scale), Pretended())
+    )
     monkeypatch.setattr(graph.Step, "replay", lambda self, size: self._run(size))
     monkeypatch.setattr(training, "engine", CudaEngine)
     monkeypatch.setattr(CudaEngine, "__exit__", lambda *error: None)
 
 
 SGD = {"optimiser": "sgd", "lr": 0.02}
+MUON = {"optimiser": "muon", "lr": 0.003, "weight_decay": 1.0}
+GROWING = {"epochs": 3, "grow": 0.7}
 
 
 @pytest.mark.parametrize(
     "recipe",
-    [{}, ALL, {"batch_size": 299}, {"proximal": 0.1}, SGD, {**ALL, **SGD}],
-    ids=["plain", "all", "one", "μ", "sgd", "all with sgd"],
+    [{}, ALL, {"batch_size": 299}, {"proximal": 0.1}, SGD, {**ALL, **SGD}, MUON, {**ALL, **GROWING, **MUON}],
+    ids=["plain", "all", "one", "μ", "sgd", "all with sgd", "muon", "all with muon, growing"],
 )
 def test_jobs_beside_each_other_train_as_in_the_plain_loop(recipe: dict[str, Any]) -> None:
     jobs = [job("a", **recipe), job("b", samples=190, seed=1, **recipe), job("c", "resnet20", seed=2, **recipe)]
@@ -90,7 +94,7 @@ def test_a_models_next_job_goes_on_with_its_weights_in_the_same_session(monkeypa
     assert all(losses == sorted(losses, reverse=True) for losses in results.values())
 
 
-@pytest.mark.parametrize("optimiser", [{}, SGD], ids=["adam", "sgd"])
+@pytest.mark.parametrize("optimiser", [{}, SGD, {**MUON, **GROWING}], ids=["adam", "sgd", "muon, growing"])
 def test_it_resumes_with_the_same_bits(optimiser: dict[str, Any]) -> None:
     snapshots: list[Snapshot] = []
     recipe: dict[str, Any] = {"epochs": 3, **ALL, **optimiser}

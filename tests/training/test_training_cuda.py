@@ -111,7 +111,7 @@ def test_a_second_job_of_the_same_model_continues_with_a_fresh_optimiser() -> No
     assert one.losses[-1] > continued.losses[-1]
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+@pytest.mark.parametrize("optimiser", ["adam", "sgd", "muon"])
 def test_resumes_from_every_epoch_with_the_same_bits(optimiser: str) -> None:
     snapshots: list[Snapshot] = []
     whole = replace(job(epochs=4, proximal=0.1, optimiser=optimiser), checkpoint=snapshots.append)
@@ -132,6 +132,7 @@ INGREDIENTS = {
     "average": {"average": 0.9},
     "decay": {"weight_decay": 10.0},
     "sgd": {"optimiser": "sgd", "lr": 0.02},
+    "muon, growing": {"optimiser": "muon", "lr": 0.003, "weight_decay": 1.0, "grow": 0.7},
     "sgd with all": {"optimiser": "sgd", "lr": 0.02, "augment": True, "schedule": "cosine", "weight_decay": 5.0},
     "all": {"augment": True, "patch": "cutmix", "schedule": "one-cycle", "average": 0.9},
 }

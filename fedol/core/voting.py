@@ -189,7 +189,12 @@ def entropy_rank(h: Tensor, exact_gate: bool = False) -> Tensor:
         rank = torch.empty_like(h, dtype=torch.long)
         rank[h.argsort(stable=True)] = torch.arange(len(h), device=h.device)
         return rank
-    return torch.searchsorted(h.sort().values, h - TIE * h.abs(), side="left")
+    values = h.cpu().numpy()  # whose sort is several times as fast
+    order = np.argsort(values)
+    rising = values[order]
+    ranks = np.empty(len(values), np.int64)
+    ranks[order] = np.searchsorted(rising, rising - TIE * np.abs(rising), side="left")
+    return torch.from_numpy(ranks).to(h.device)
 
 
 def _blank(p: Tensor) -> list[Ballot]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.dlpack import from_dlpack
 
 from fedol.errors import InputError
 
@@ -29,6 +30,16 @@ def to_tensor(value: Array, what: str = "value") -> Tensor:
     if tensor.is_complex():
         raise InputError(f"{what} must be real numbers, but are {tensor.dtype}.")
     return tensor.detach()
+
+
+def only_read(array: np.ndarray) -> Tensor:
+    """A tensor on an array's memory, to which nobody writes; ``torch.from_numpy`` warns of read-only ones."""
+    if array.flags.writeable:
+        return torch.from_numpy(array)
+    try:
+        return from_dlpack(array)
+    except BufferError:  # NumPy before 2.1 hands out no such memory
+        return torch.from_numpy(array.copy())
 
 
 def returned(result: Tensor, like: Array) -> Array:

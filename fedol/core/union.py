@@ -138,9 +138,9 @@ def excess(log_mass: Tensor, share: float) -> float:
 def tamed(log_mass: Tensor, share: float) -> Tensor:
     """A client's log m_k [N] with a mean of n_k / n_u (``share``) at most, as a density has: by a power a <= 1.
 
-    log of (n_k / n_u) · (m_k / (n_k / n_u))^a. Boosted trees and linear models are far too sure of what they were not
-    shown: their masses have a mean of five to twenty times n_k / n_u. One power undoes it: it keeps the order, and
-    where a client looks average. It is ``LEAST_POWER`` at least, and a factor undoes the rest: to a client of one
+    log of (n_k / n_u) · (m_k / (n_k / n_u))^a. Boosted trees, and linear models of many columns, are too sure of what
+    they were not shown: their masses have a mean of several times n_k / n_u. One power undoes it: it keeps the order,
+    and where a client looks average. It is ``LEAST_POWER`` at least, and a factor undoes the rest: to a client of one
     common class most public samples look more than average, and then no power does it but nearly zero, which would
     leave nothing of what the client knows.
     """

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fedol.core.arrays import to_tensor
+from fedol.core.arrays import only_read, to_tensor
 from fedol.data.dataset import Dataset, pixels
 from fedol.data.findings import ANSWERS, check_findings, check_marks
 from fedol.data.images import Images
@@ -51,7 +51,7 @@ def given_values(values: Any, where: str) -> Samples:
         return table_of(array, where)
     if array.dtype.kind == "f" and array.ndim > 2 and not _levels(array):
         return Signals.of(array, where)
-    return Images(torch.from_numpy(pixels(array, where)))
+    return Images(only_read(pixels(array, where)))
 
 
 def kind_of_arrays(path: Path) -> str:

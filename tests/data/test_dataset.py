@@ -5,8 +5,10 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from fedol.data import DATASETS, Dataset, Labelled, fingerprint, load
+from fedol.data.kinds import given_values
 from fedol.data.samples import samples
 from fedol.errors import InputError
 
@@ -16,6 +18,20 @@ Y = np.array([0, 1, 2, 0, 1, 2])
 
 def make(x=X, y=Y, **more) -> Dataset:
     return Dataset.from_arrays(x, y, x, y, **more)
+
+
+@pytest.mark.filterwarnings("error")
+def test_images_that_are_read_only_are_neither_copied_nor_warned_of(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    whole = np.frombuffer(X.tobytes(), np.uint8).reshape(X.shape)
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # else PyTorch warns once a process
+    try:
+        for fixed in (whole, np.load(tmp_path / "x.npy", mmap_mode="r")):
+            given = given_values(fixed, "images")
+            assert np.array_equal(given.array()[:, 0], X) and np.shares_memory(given.array(), fixed)
+    finally:
+        torch.set_warn_always(before)
 
 
 def test_the_three_layouts_give_the_same_images():

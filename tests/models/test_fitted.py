@@ -63,6 +63,19 @@ def test_a_named_one_learns_both_kinds_of_targets_and_is_the_same_once_read(name
     assert record["size"].split()[0] == f"{record['parameters']:,}"
 
 
+def test_rare_words_do_not_drown_those_that_a_logistic_regression_is_to_hear() -> None:
+    rng, rare = np.random.default_rng(0), 1000
+    labels = np.arange(400) % 2
+    texts = np.zeros((400, 10 + rare), np.float32)
+    for text, label in zip(texts, labels, strict=True):
+        text[5 * label + rng.choice(5, 2, replace=False)] = 1  # two of its class's five words, which no other text has
+        text[10 + rng.choice(rare, 10, replace=False)] = 1
+    module = create("logistic", classes=2, shape=(10 + rare,))
+    assert isinstance(module, Fitted)
+    module.learn(torch.from_numpy(texts[:200]), torch.from_numpy(labels[:200]))
+    assert (module(torch.from_numpy(texts[200:])).argmax(1).numpy() == labels[200:]).mean() > 0.98
+
+
 def test_it_says_what_the_estimator_says_as_if_it_had_seen_one_sample_more() -> None:
     model, module = taught(RandomForestClassifier(5))
     rows = model.architecture.prepare(IMAGES.batch(slice(None))).flatten(1).numpy()

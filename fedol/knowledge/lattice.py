@@ -38,8 +38,9 @@ HEAD = struct.Struct("<BH")
 UNIT = 1e-5  # nats, of the loss that a body says, and as good as none
 FARTHEST = 1e4  # nats; the reader's bound on whatever a stranger writes
 STEP, AT = 0.6, 0.02  # the coarsest grid at a loss of 0.02 nats: beyond, the tails that a pool looks at suffer first
-ALIKE = 50  # of so many rows one may be heard that was not, or be of another class
-CLEAR = 0.05  # between the probabilities of the two likeliest classes, for that to matter
+ALIKE = 50  # of so many rows one may be heard that was not
+TURNED = 100  # of so many clear rows one may be of another class
+CLEAR = 0.05  # between the probabilities of the two likeliest classes, and more
 SAMPLE = 1000  # rows on which a finer step is sought
 TRIES, FINER = 12, 0.7  # steps that are tried, the next one where rows have become alike
 MORE = 1.3  # what is tried may be so much larger on some of the rows
@@ -167,7 +168,7 @@ def harmed(log_probs: Tensor, decoded: Tensor) -> Harm:
     clear = top.values.exp().diff(dim=1)[:, 0] < -CLEAR
     turned = int((decoded.argmax(1) != top.indices[:, 0])[clear].sum())
     misheard = int((heard(decoded) - heard(log_probs)).abs().max())
-    few = 2 + int(clear.sum()) // ALIKE, 2 + len(clear) // ALIKE
+    few = 2 + int(clear.sum()) // TURNED, 2 + len(clear) // ALIKE
     return Harm(divergence(log_probs, decoded), turned // (few[0] + 1) + misheard // (few[1] + 1))
 
 

@@ -263,15 +263,15 @@ def test_masses_far_from_zero_survive_where_no_codec_keeps_all_rows_apart(shift:
 
 
 def votes(samples: int, classes: int, trees: int) -> torch.Tensor:
-    """Shares of trees, flat enough for many rows to have a rival."""
-    shares = np.random.default_rng(0).dirichlet(np.full(classes, 0.6), samples)
+    """Shares of trees: of many rows a second class has nearly as many."""
+    shares = np.random.default_rng(0).dirichlet(np.full(classes, 2), samples)
     counts = np.stack([np.random.default_rng(1).multinomial(trees, share) for share in shares])
     return Knowledge.from_probabilities(counts / trees).log_probs
 
 
-@pytest.mark.parametrize("log_probs", [votes(1000, 10, 100), net(1000, 30, sharpness=0.7)], ids=["forest", "net"])
-def test_classes_that_are_clear_stay_the_likeliest(log_probs: torch.Tensor) -> None:
-    """Within the same nats a twentieth of them used to change."""
+def test_classes_that_are_clear_stay_the_likeliest() -> None:
+    """Within the same nats a tenth of them used to change."""
+    log_probs = votes(1000, 10, 100)
     first, second = log_probs.exp().topk(2, 1).values.T
     clear = first - second > 0.05
     same = (through(CODEC, log_probs).argmax(1) == log_probs.argmax(1))[clear]
@@ -280,7 +280,7 @@ def test_classes_that_are_clear_stay_the_likeliest(log_probs: torch.Tensor) -> N
 
 def test_rows_of_next_to_no_entropy_stay_apart() -> None:
     """Naive Bayes says 1 - 1e-12 of one sample and 1 - 1e-30 of another; Algorithm 1 hears the surest ones."""
-    log_probs = net(1000, 10, sharpness=40)
+    log_probs = net(1000, 10, sharpness=80)
     heard, before = lattice.heard(through(CODEC, log_probs)), lattice.heard(log_probs)
     assert (before[99], before[499]) == (100, 500)
     assert heard[99] <= 122 and heard[499] <= 522

@@ -49,11 +49,12 @@ WEIGHT = 0.05  # of a log mass's squared error beside nats: ½ λ(1 − λ), the
 
 
 class Harm(NamedTuple):
-    """What a file does to predictions: nats that are lost, and how many rows too many are another answer in a vote.
+    """What a file does to predictions: the nats that are lost, and whether a vote would still hear the same.
 
     Algorithm 1 hears a model on its surest samples and on all that tie with the last of them: a client that says nearly
-    the same everywhere would be heard on half of the samples instead of a tenth. And a class that was clearly the
-    likeliest is to stay it: of two classes, 0.02 nats are as many as turn 55 % into 45.
+    the same everywhere would be heard on half of the samples instead of a tenth; and one that knows few answers, on a
+    tenth instead of half. And a class that was clearly the likeliest is to stay it: 0.02 nats may turn 55 % into 45.
+    ``rows`` is 0 where as few rows change as may, and else how many times as many do.
     """
 
     nats: float
@@ -122,7 +123,7 @@ class Lattice:
         """As coarse as may be; the step is sought on some of the rows, while these take less than ``room`` bytes each.
 
         Trees say almost the same of many samples, and no grid that a file holds tells all of these apart. Then the one
-        that makes the fewest alike, of those that lose no more than they may.
+        that changes the fewest rows, of those that lose no more than they may.
         """
         logs = log_probs.double().numpy()
         mass = None if log_mass is None else log_mass.double().numpy()

@@ -27,6 +27,7 @@ from _record import ROOT, script, table, write
 from _targets import accuracy, labels
 from federations import PREDICTIONS
 
+from fedol.errors import InputError
 from fedol.knowledge import Knowledge, codecs
 from fedol.knowledge.lattice import Lattice, described, divergence, heard
 
@@ -134,6 +135,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="federations whose name has this")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    for folder in (options.data, options.predictions):
+        if not folder.is_dir():
+            raise InputError(f"There are no data in {folder}; say with --data and --predictions where they are.")
     torch.set_num_threads(1)
     results: list[dict[str, Any]] = []
     for federation in all_kinds(options.data, options.predictions, options.seed):

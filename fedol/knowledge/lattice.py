@@ -33,6 +33,7 @@ OTHERS: tuple[Plain, ...] = (
     Quantised(5, 60),
     Quantised(7, 60),
     Floats(16),
+    TopK(5),
 )
 HEAD = struct.Struct("<BH")
 UNIT = 1e-5  # nats, of the loss that a body says, and as good as none
@@ -90,7 +91,7 @@ class Lattice:
         good, most = harm.within(self._most), MORE * len(bodies[0][1])
         no_more = max(harm.nats if good else self._most, UNIT)
         for form, (before, size) in enumerate(tried, 1):
-            if good and (not before.within(2 * no_more) or size * len(log_probs) > most):
+            if good and (before.nats > 2 * no_more or size * len(log_probs) > most):
                 continue
             lost = _lost(OTHERS[form - 1], log_probs)
             if lost.within(no_more) or not good:

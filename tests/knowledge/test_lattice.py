@@ -67,8 +67,9 @@ def test_half_of_what_quantising_takes_and_less_at_the_same_loss() -> None:
         net(60, 100, width=50, sharpness=3),
         net(600, 10, sharpness=60),
         torch.log_softmax(torch.randn(300, 2, generator=torch.Generator().manual_seed(0)) * 40, 1),
+        net(400, 300, width=40, sharpness=40),
     ],
-    ids=["one-hot", "constant", "few images", "very confident", "two classes"],
+    ids=["one-hot", "constant", "few images", "very confident", "two classes", "many classes, confident"],
 )
 def test_it_is_never_much_larger_than_the_best_of_the_others_that_lose_no_more(log_probs: torch.Tensor) -> None:
     body = CODEC.encode(log_probs)

@@ -8,10 +8,10 @@ Faults were looked for, and mended, on seed 160. The lattice's constants were se
 
 A row is a federation, its worst client. "nats" is the mean divergence of a file's predictions; "agree" the share of
 samples that keep their class, of those whose two likeliest classes differ by more than 0.05; "heard" by how much the
-share of samples grows on which Algorithm 1 hears the client, at the worst rho, and "unheard" by how much it shrinks;
-"mass" the root mean square error of log masses in nats; "size" the file over the smallest of the other codecs that
-loses no more, is wrong of no more classes, and is heard on no more samples; "loss" what the mixture, Algorithm 1, the
-pool and the union lose at worst, in points of what their targets have right.
+share of samples grows on which Algorithm 1 hears the client, whichever they are, at the worst rho, and "unheard" by how
+much it shrinks; "mass" the root mean square error of log masses in nats; "size" the file over the smallest of the other
+codecs that loses no more, is wrong of no more classes, and is heard on no more samples; "loss" what the mixture,
+Algorithm 1, the pool and the union lose at worst, in points of what their targets have right.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ WEIGHT = 0.05  # of a log mass's squared error beside nats: ½ λ(1 − λ), the
 
 
 class Harm(NamedTuple):
-    """What a file does to predictions: the nats that are lost, and whether a vote would still hear the same.
+    """What a file does to predictions: the nats that are lost, and whether a vote would still hear as much.
 
     Algorithm 1 hears a model on its surest samples and on all that tie with the last of them: a client that says nearly
     the same everywhere would be heard on half of the samples instead of a tenth; and one that knows few answers, on a

@@ -25,7 +25,6 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,20 +32,17 @@ from typing import Any
 import numpy as np
 import torch
 from _record import script, table, write
+from _targets import accuracy, labels
 from federations import PREDICTIONS, read
 from sklearn.ensemble import RandomForestClassifier
 
 import fedol
 from fedol.config import RunConfig
-from fedol.core.mixture import Mixture
-from fedol.core.union import Union, guessed_mass
-from fedol.core.voting import Ballots, baseline_count
 from fedol.data import load
 from fedol.federation.scenario import Scenario
 from fedol.knowledge import Knowledge, codecs
 from fedol.knowledge.lattice import divergence
 from fedol.knowledge.plain import Zstd
-from fedol.methods.fedol_plus import gathered
 from fedol.runs.evaluation import accuracy as scored
 
 LATTICES = [f"lattice{loss}" for loss in (10, 20, 40)]
@@ -54,7 +50,6 @@ NAMES = [
     *("float32", "float16+zstd", "q8c60+zstd", "q7c60+zstd", "q6c60+zstd", "q5c60+zstd", "q4c60+zstd", "q4c20+zstd"),
     *("q3c20+zstd", "q3c12+zstd", "q2c20+zstd", "top20+zstd", "top10+zstd", "top5+zstd", *LATTICES),
 ]
-RHOS = [Fraction(iteration + 1, 20) for iteration in range(1, 11)]
 GOAL = 0.1  # points of mean loss
 
 # What is trained here: settings of ``fedol run``.
@@ -162,28 +157,7 @@ class Plain:
         return -self.clip * (codes / (2**self.bits - 1)) ** self.root
 
 
-def labels(clients: list[Knowledge]) -> dict[str, torch.Tensor]:
-    """What the server would learn of these: a label per public image, -1 where none."""
-    ballots, mixture, union = Ballots(), Mixture(), Union()
-    for client in clients:
-        ballots.add(client.probabilities())
-        mixture.add(client.probabilities())
-        mass = client.log_mass
-        union.add(client.log_probs + (guessed_mass(client.probabilities(), 1.0) if mass is None else mass)[:, None])
-    found = {"mixture": mixture.mean().argmax(1), "union": union.posterior().argmax(1)}
-    found["log mean"] = torch.stack([client.log_probs for client in clients]).mean(0).argmax(1)
-    found["pool"] = gathered(clients).pooled().soft.argmax(1)
-    for rho in RHOS:
-        found[f"Algorithm 1, rho {float(rho):g}"] = ballots.elect(baseline_count(rho, len(mixture.mean()))).labels
-    return found
-
-
 KINDS = {"mixture": "mixture", "algorithm_1": "Algorithm 1", "log_mean": "log mean", "pool": "pool", "union": "union"}
-
-
-def accuracy(found: torch.Tensor, truth: torch.Tensor) -> float:
-    """Percent of the labels given that are right."""
-    return 100 * (found == truth)[found >= 0].double().mean().item()
 
 
 def measure(codec: Any, federation: Federation, reference: dict[str, torch.Tensor]) -> dict[str, Any]:

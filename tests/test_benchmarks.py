@@ -35,6 +35,7 @@ def test_every_script_is_explained() -> None:
     ("command", "said"),
     [
         ("codecs.py --predictions nowhere", MISSING),
+        ("codec_kinds.py --data nowhere", "There are no data in nowhere"),
         ("indistinguishable.py --predictions nowhere", MISSING),
         ("robustness.py --predictions nowhere", MISSING),
         ("pooling.py --predictions nowhere", MISSING),

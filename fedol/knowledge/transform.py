@@ -3,7 +3,8 @@
 1. A metric: the harm of an error e in a row's log-probabilities is e'Ge, G = softmax(0.4 log p) + a floor + curvatures
    of the Kullback-Leibler divergence (3/2 · (diag p − pp')) and of the entropy, by which Algorithm 1 votes.
 2. Axes: the principal ones of the rows, scaled by the mean of diag G.
-3. Numbers: not the nearest ones. A search keeps, row by row, those that make harm + price · bits small.
+3. Numbers: not the nearest ones. A search keeps, row by row, those that make harm + price · bits small, the best at
+   hand under which the likeliest class stays the likeliest.
 4. The mean: such that every class keeps its mean probability, by which Algorithm 1 divides (C²), and masses theirs.
 
 A reader needs none of this (``fedol.knowledge.point``), so it may improve. Its constants were set on the predictions of
@@ -57,8 +58,8 @@ class Metric(NamedTuple):
         return found
 
 
-def place(log_probs: Floats, log_mass: Floats | None, step: float) -> Point:
-    """The point of a lattice for log-probabilities [N, C], and log-masses [N] where there are some."""
+def place(log_probs: Floats, log_mass: Floats | None, step: float, most: int = MOST_AXES) -> Point:
+    """The point of a lattice, of ``most`` axes, for log-probabilities [N, C] and, if there are some, log-masses [N]."""
     log_probs = _normalised(np.maximum(log_probs, log_probs.max(1, keepdims=True) - CLIP))
     middle = log_probs.mean(1, keepdims=True)
     z = log_probs - middle
@@ -66,9 +67,9 @@ def place(log_probs: Floats, log_mass: Floats | None, step: float) -> Point:
         z = np.concatenate([z, middle + log_mass[:, None]], 1)
     mean, metric = z.mean(0), _metric(log_probs, log_mass is not None)
     z -= mean
-    exponent, b, sigma = _axes(z, metric, step)
+    exponent, b, sigma = _axes(z, metric, step, min(most, MOST_AXES))
     axes = basis(b, exponent)
-    q = _search(z, axes, metric, PRICE * step**2 / sigma**2)
+    q = _search(z, axes, metric, PRICE * step**2 / sigma**2, mean[: log_probs.shape[1]])
     mean = _balanced(mean, q @ axes, log_probs, log_mass)
     return Point(np.clip(np.round(mean * GRAIN), -(1 << 15), (1 << 15) - 1).astype(np.int64), exponent, b, q)
 
@@ -90,12 +91,12 @@ def _metric(log_probs: Floats, masses: bool) -> Metric:
     return Metric(diag, minus, plus)
 
 
-def _axes(z: Floats, metric: Metric, step: float) -> tuple[Integers, Integers, Floats]:
+def _axes(z: Floats, metric: Metric, step: float, most: int) -> tuple[Integers, Integers, Floats]:
     """Exponents and whole numbers of the basis, as fine as coefficients on it are large, and how large these are."""
     weight = np.sqrt((metric.diag + sum(plus**2 for plus in metric.plus[1:])).mean(0))
     x = z * weight
     variance, axes = np.linalg.eigh(x.T @ x / len(x))
-    r = min(int((variance > (step * KEEP) ** 2).sum()), *z.shape, MOST_AXES)
+    r = min(int((variance > (step * KEEP) ** 2).sum()), *z.shape, most)
     axes = axes[:, ::-1][:, :r]
     first = np.clip(np.round(x @ axes / step), -LARGEST, LARGEST).astype(np.int64)
     size = np.sqrt((first**2).mean(0) + 0.05)
@@ -107,25 +108,31 @@ def _axes(z: Floats, metric: Metric, step: float) -> tuple[Integers, Integers, F
     return exponent, b, np.array([rans.sigma(rans.cheapest(column)) for column in first.T])
 
 
-def _search(z: Floats, axes: Floats, metric: Metric, price: Floats) -> Integers:
-    """Whole q [N, r] with a small (z − qB)'G(z − qB) + Σ price·q².
+def _search(z: Floats, axes: Floats, metric: Metric, price: Floats, mean: Floats) -> Integers:
+    """Whole q [N, r] with a small (z − qB)'G(z − qB) + Σ price·q², and the likeliest class of z where one is found.
 
     Under a Gaussian the bits of a number are its square, so both are one quadratic form (q − y)'M(q − y) of each row. A
     beam follows its Cholesky factor, the last axis first.
     """
     q = np.zeros((len(z), r := len(axes)), np.int64)
+    classes = len(mean)
     for start in range(0, len(z) if r else 0, CHUNK):
         part = slice(start, start + CHUNK)
         some = metric.rows(part)
         inner = some.under(axes)
         inner[:, np.arange(r), np.arange(r)] = inner[:, np.arange(r), np.arange(r)] * (1 + 1e-9) + price
         wanted = np.linalg.solve(inner, (some.times(z[part]) @ axes.T)[:, :, None])[:, :, 0]
-        q[part] = _nearest(wanted, np.linalg.cholesky(inner))
+        near = _nearest(wanted, np.linalg.cholesky(inner))
+        top = (z[part, :classes] + mean).argmax(1)
+        turned = (near[:, 0] @ axes[:, :classes] + mean).argmax(1) != top
+        kept = (near[turned] @ axes[:, :classes] + mean).argmax(2) == top[turned, None]
+        q[part] = near[:, 0]
+        q[part][turned] = near[turned, kept.argmax(1)]
     return q
 
 
 def _nearest(wanted: npt.NDArray[Any], factor: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Whole numbers near those wanted [n, r], where the distance is |L'(q − wanted)|²."""
+    """Whole numbers near those wanted [n, candidates, r], the nearest first: the distance is |L'(q − wanted)|²."""
     n, r = wanted.shape
     off, cost = np.zeros((n, 1, r)), np.zeros((n, 1))  # wanted − q and what it costs, for each of a row's candidates
     for j in range(r - 1, -1, -1):
@@ -133,12 +140,12 @@ def _nearest(wanted: npt.NDArray[Any], factor: npt.NDArray[Any]) -> npt.NDArray[
         centre = wanted[:, j, None] + (off[:, :, j + 1 :] @ factor[:, j + 1 :, j, None])[:, :, 0] / scale
         near = np.clip(np.round(centre), 1 - LARGEST, LARGEST - 1)[:, :, None] + np.array([-1, 0, 1])
         costs = (cost[:, :, None] + (scale[:, :, None] * (near - centre[:, :, None])) ** 2).reshape(n, -1)
-        kept = min(WIDE if j else 1, costs.shape[1])
-        best = np.argpartition(costs, kept - 1, 1)[:, :kept]
+        best = np.argpartition(costs, min(WIDE, costs.shape[1]) - 1, 1)[:, :WIDE]
         cost = np.take_along_axis(costs, best, 1)
         off = np.take_along_axis(off, (best // 3)[:, :, None], 1)
         off[:, :, j] = wanted[:, j, None] - np.take_along_axis(near.reshape(n, -1), best, 1)
-    return np.round(wanted - off[:, 0])
+    order = np.argsort(cost, 1, kind="stable")
+    return np.round(wanted[:, None] - np.take_along_axis(off, order[:, :, None], 1))
 
 
 def _balanced(mean: Floats, places: Floats, log_probs: Floats, log_mass: Floats | None) -> Floats:

@@ -44,6 +44,11 @@ SEEDS = [
 _MASSES = _ALICE.with_mass(np.linspace(-4, 3, 10), private=30, folds=2)
 SEEDS += [_MASSES.encode(codec) for codec in ("float32", "q7c60", "q7c60+zstd", "top2+zstd", "lattice20")]
 SEEDS.append(Knowledge.from_probabilities(np.eye(4)[np.arange(10) % 4], TASK, "alice").encode("lattice20"))
+_FEW = Knowledge.from_probabilities(
+    np.array([[3, 1, 1, 0], [2, 2, 1, 0], [0, 0, 1, 4]])[np.arange(10) % 3] / 5, TASK, "alice"
+)
+_SURE = Knowledge.from_logits(40 * np.log(_PROBS), TASK, "alice")
+SEEDS += [each.encode("lattice20") for each in (_FEW, _SURE, _SURE.with_mass(np.linspace(-320, -290, 10), 30, 2))]
 _SOME = Knowledge.from_probabilities(_PROBS[:, :1] ** 0, TASK, "bob", classes=["c"]).with_mass(np.zeros(10), 9, 2)
 SEEDS += [_SOME.encode("q7c60+zstd")]
 _SOME = Knowledge.from_probabilities(

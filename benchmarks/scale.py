@@ -77,9 +77,13 @@ def cell(folder: str, clients: int, samples: int, classes: int, code: str) -> di
     """Validate, hear and vote in this process by the code that it imports; seconds of each and the peak memory."""
     from fedol.federation.roster import Roster
     from fedol.federation.transports import Inbox
-    from fedol.knowledge.ahead import knowledge_files
     from fedol.methods import Distillation
     from fedol.methods.fedol import FedOL
+
+    try:
+        from fedol.knowledge.ahead import knowledge_files
+    except ImportError:  # where versions to compare with have it
+        from fedol.knowledge.upload import knowledge_files
 
     path, task = Path(folder), make_task(samples, classes)
     before, times = peak_bytes(), [clocks()]

@@ -15,8 +15,9 @@ from fedol.errors import FedolError, InputError, cause
 from fedol.files import intact, read_json, write_atomically, write_json
 from fedol.knowledge import Knowledge
 from fedol.knowledge.container import Incomplete, read_bounded
+from fedol.knowledge.header import Header
 from fedol.knowledge.task import Task
-from fedol.secret.sealed import Sealed
+from fedol.secret.sealed import Head, Sealed
 from fedol.text import MOST, is_text, naming, printable
 
 SAID = 5  # refused files that an error names
@@ -32,6 +33,31 @@ class Arrival:
     codec: str
     sha256: str
     privacy: str = ""  # what the client promises, in words
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A file's bytes, and what they say or why they cannot: what needs no look at the other files."""
+
+    data: bytes
+    sha256: str
+    found: Header | Head | Exception
+
+    @classmethod
+    def of(cls, data: bytes, task: Task) -> Examined:
+        """Of bytes that anybody may have sent."""
+        digest = hashlib.sha256(data).hexdigest()
+        try:
+            return cls(data, digest, Sealed.decode(data, task).head if task.secret else Knowledge.examine(data, task))
+        except Exception as error:  # nobody foresees all that a stranger can send
+            return cls(data, digest, error)
+
+    @property
+    def header(self) -> Header | Head:
+        """What it says; raises what is wrong."""
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
 
 
 @dataclass(frozen=True)
@@ -61,7 +87,7 @@ class Roster:
         values: dict[str, Any] = asdict(self)
         write_json(path, values, private=True)
 
-    def take(self, data: bytes, file: str, task: Task, into: Path, sender: str = "") -> Roster:
+    def take(self, data: bytes | Examined, file: str, task: Task, into: Path, sender: str = "") -> Roster:
         """Validate a file's bytes and keep a copy, or refuse it: one bad file never stops the others.
 
         The copy matters: what lies in the inbox can still be changed by whoever put it there. Only its owner can read
@@ -69,13 +95,13 @@ class Roster:
         """
         if not is_text(file):
             return self.refuse(file, "its name is not UTF-8; rename it")
-        digest = hashlib.sha256(data).hexdigest()
-        if any(arrival.sha256 == digest and arrival.file == file for arrival in self.clients.values()):
+        known = data if isinstance(data, Examined) else Examined.of(data, task)
+        if any(arrival.sha256 == known.sha256 and arrival.file == file for arrival in self.clients.values()):
             return self
         if any(arrival.file == file for arrival in self.clients.values()):
             return self.refuse(file, "it was replaced after it had been accepted; the first one counts")
         try:
-            header = Sealed.decode(data, task).head if task.secret else Knowledge.examine(data, task)
+            header = known.header
             if sender and header.client != sender:
                 raise InputError(f"its sender is known as '{sender}', but it is in the name of '{header.client}'")
             for name, arrival in self.clients.items():
@@ -87,12 +113,12 @@ class Roster:
             return self.refuse(file, str(error))
         except FedolError:  # a package that is missing here: no file's fault
             raise
-        except Exception as error:  # nobody foresees all that a stranger can send
+        except Exception as error:
             return self.refuse(file, f"it cannot be read ({cause(error)})")
-        write_atomically(into / f"{header.client}.fedol", data, private=True)
+        write_atomically(into / f"{header.client}.fedol", known.data, private=True)
         clients = {
             **self.clients,
-            header.client: Arrival(file, len(data), header.codec, digest, str(header.privacy or "")),
+            header.client: Arrival(file, len(known.data), header.codec, known.sha256, str(header.privacy or "")),
         }
         return replace(self, clients=dict(sorted(clients.items())), refused=_without(self.refused, file))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -82,6 +83,29 @@ def test_the_first_file_counts(desk: Desk, federation: Federation) -> None:
     assert "already sent" in roster.refused["again.fedol"]
     assert "replaced after" in roster.refused["alice.fedol"]
     assert "already sent" in roster.refused["ALICE.fedol"]
+
+
+def test_the_first_file_counts_though_another_is_read_before_it(
+    desk: Desk, federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several are read at once, in whatever order they are done."""
+    done: list[str] = []
+    read, second = transports.read_bounded, Event()
+
+    def slow(path: Path, limit: int, follow: bool) -> bytes:
+        if path.name == "1.fedol":
+            assert second.wait(10)
+        data = read(path, limit, follow=follow)
+        done.append(path.name)
+        second.set()
+        return data
+
+    monkeypatch.setattr(transports, "read_bounded", slow)
+    for name in ("1.fedol", "2.fedol"):
+        desk.put(name, federation.file("alice").read_bytes())
+    roster = desk.scan()
+    assert done == ["2.fedol", "1.fedol"]
+    assert roster.clients["alice"].file == "1.fedol" and "already sent" in roster.refused["2.fedol"]
 
 
 def test_a_refused_file_may_be_mended(desk: Desk, federation: Federation) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from fedol.errors import FedolError, InputError
-from fedol.federation.roster import Roster
+from fedol.federation.roster import Examined, Roster
 from fedol.files import intact, read_json
+from fedol.knowledge.ahead import ahead
 from fedol.knowledge.container import Incomplete, read_bounded
 from fedol.knowledge.task import Task
 from fedol.text import steady
@@ -112,12 +113,14 @@ class Inbox(Transport):
         kept = {name: why for name, why in self._arriving.items() if name in states}
         self._arriving = kept | dict.fromkeys(new, UNSEEN)
         began, read, total = steady(), 0, sum(states[name][SIZE] for name in new)
-        for number, name in enumerate(new, 1):
+        looks = ahead(lambda name: self._look(name, task), new)
+        for number, (name, found) in enumerate(zip(new, looks, strict=True), 1):
             del self._arriving[name]
             sender = self.sender(name)
             try:
-                data = read_bounded(self.path / name, task.limit, follow=False)
-                roster = roster.take(data, name, task, into, sender)
+                if isinstance(found, InputError):
+                    raise found
+                roster = roster.take(found, name, task, into, sender)
             except Incomplete as error:
                 if sender:  # it came whole: nothing more will arrive
                     roster = roster.refuse(name, str(error))
@@ -130,6 +133,13 @@ class Inbox(Transport):
             if (taken := steady() - began) > PATIENCE:
                 self.on_scan(Scan(number, len(new), read, total, taken))
             yield roster
+
+    def _look(self, name: str, task: Task) -> Examined | InputError:
+        """A file as it is, whatever the others are; many at once."""
+        try:
+            return Examined.of(read_bounded(self.path / name, task.limit, follow=False), task)
+        except InputError as error:
+            return error
 
     def sender(self, name: str) -> str:
         """Who is known to have sent a file; of a folder that anybody writes into, nobody."""

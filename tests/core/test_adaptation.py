@@ -65,8 +65,9 @@ def test_the_fit_has_no_slope() -> None:
 def test_a_better_server_is_taken_and_a_useless_one_left() -> None:
     here = [0.6, 0.3, 0.1]
     good, y = labelled(300, here, 3)
-    server, noise = posterior(good, [1 / 3] * 3), torch.log_softmax(torch.randn(300, 3, dtype=torch.float64), 1)
-    own = torch.log_softmax(0.3 * server + 0.5 * torch.randn(300, 3, dtype=torch.float64), 1)
+    noise, doubt = torch.randn(2, 300, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    server, noise = posterior(good, [1 / 3] * 3), torch.log_softmax(noise, 1)
+    own = torch.log_softmax(0.3 * server + 0.5 * doubt, 1)
     shifted = shift(np.bincount(y, minlength=3), [1 / 3] * 3)
     taken = chosen(server, y, shifted, own)
     assert taken.adaptation.server > 0.3 and right(taken.crossed, y) > right(own, y)

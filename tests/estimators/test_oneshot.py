@@ -52,6 +52,7 @@ def uneven(labels: np.ndarray, clients: int = 6) -> np.ndarray:
     return owner
 
 
+@pytest.mark.slow
 def test_uneven_clients_teach_a_server_of_another_kind(digits: tuple[Any, ...]) -> None:
     train, test, y, truth = digits
     public, private = np.split(np.random.default_rng(0).permutation(len(y)), [300])

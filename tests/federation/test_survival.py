@@ -57,6 +57,7 @@ def whole(federation: Federation, tmp_path_factory: pytest.TempPathFactory) -> b
     return (folder / "run" / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_killed_again_and_again(federation: Federation, whole: bytes, tmp_path: Path) -> None:
     """Each start is killed a little further into its work; the last one ends with the same bytes.
 

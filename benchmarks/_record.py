@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -40,6 +41,26 @@ def write(file: Path, *, seed: int, settings: dict[str, Any], results: Any, devi
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(record, indent=2) + "\n")
     print(f"\nwritten to {file}")
+
+
+def kept(file: Path | None, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The cells of an earlier start of the same commit and settings, which goes on from there."""
+    if file is None or not file.is_file():
+        return []
+    before = json.loads(file.read_text())
+    same = before["commit"] is not None and before["commit"] == commit() and before["settings"] == settings
+    found: list[dict[str, Any]] = before["results"]["cells"] if same else []
+    return found
+
+
+def asked(about: str | None, data: Iterable[str], seeds: Sequence[int]) -> argparse.Namespace:
+    """What a benchmark on ``../shared/data/real`` is asked for."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "real", help="tables and texts")
+    parser.add_argument("--only", nargs="+", choices=sorted(data), help="these data sets alone")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(seeds))
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
 
 
 def over_seeds(names: Sequence[str], numbers: Iterable[tuple[Sequence[str], float]]) -> list[dict[str, Any]]:

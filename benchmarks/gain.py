@@ -28,7 +28,6 @@ every federation is kept as it is done, and a second start of the same commit an
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from dataclasses import asdict
@@ -38,7 +37,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from _record import ROOT, script, table, write
+from _record import ROOT, kept, script, table, write
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from torch import nn
 from union import SIZES, Case, Part, Problem, seen
@@ -52,7 +51,6 @@ from fedol.methods import Distillation, find
 from fedol.methods.sides import Targets
 from fedol.models.soft import SoftClassifier
 from fedol.runs.evaluation import summary_statistics
-from fedol.runs.provenance import commit
 from fedol.seeding import derive, numpy_generator
 
 SEEDS, SITES = (50, 51, 52), 8
@@ -265,11 +263,7 @@ def main() -> None:
     torch.set_num_threads(1)
     sizes = {name: list(size) for name, size in SIZES.items()} | {CIFAR: [PRIVATE, PUBLIC]}
     settings = {"seeds": options.seeds, "sites": SITES, "sizes": sizes}
-    cells: list[dict[str, Any]] = []
-    if options.json and options.json.is_file():
-        before = json.loads(options.json.read_text())
-        if before["commit"] is not None and before["commit"] == commit() and before["settings"] == settings:
-            cells = before["results"]["cells"]
+    cells = kept(options.json, settings)
     done = {(cell["data"], cell["partition"], cell["model"], cell["seed"]) for cell in cells}
     for seed in options.seeds:
         for name, scheme, kind in CASES:

@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-import json
 import os
 import sys
 import time
@@ -38,13 +37,12 @@ import lightgbm
 import sklearn
 import torch
 import xgboost
-from _record import ROOT, over_seeds, script, table, write
+from _record import ROOT, asked, kept, over_seeds, script, table, write
 from sklearn.ensemble import RandomForestClassifier
 
 import fedol
 from fedol.bench.store import BenchFolder
 from fedol.errors import InputError
-from fedol.runs.provenance import commit
 from fedol.seeding import numpy_generator
 
 sys.path.append(str(ROOT / "examples"))
@@ -164,21 +162,12 @@ def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Score every federation, keep it, print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "real", help="tables and texts")
-    parser.add_argument("--only", nargs="+", choices=sorted(SIZES), help="these data sets alone")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options = asked(__doc__, SIZES, SEEDS)
     os.nice(5)
     torch.set_num_threads(1)
     sizes = {name: list(size) for name, size in SIZES.items()}
     settings = {"seeds": options.seeds, "sizes": sizes, "common": COMMON, "own": SETTINGS, "versions": PACKAGES}
-    cells: list[dict[str, Any]] = []
-    if options.json and options.json.is_file():
-        before = json.loads(options.json.read_text())
-        if before["commit"] is not None and before["commit"] == commit() and before["settings"] == settings:
-            cells = before["results"]["cells"]
+    cells = kept(options.json, settings)
     done = {(cell["data"], cell["partition"], cell["kind"], cell["seed"]) for cell in cells}
     for name, partition, kind, seed in wanted(options):
         if (name, partition, kind, seed) in done:

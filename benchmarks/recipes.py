@@ -101,7 +101,7 @@ def clients(here: Scenario, names: list[str]) -> Iterator[dict[str, Any]]:
     test = here.data.test
     for result in fit(jobs, here.device):
         name, k = result.job.name.split()
-        log_probs = predict(result.job.model.to(here.device), test.samples, here.client(int(k)).prepare, here.device)
+        log_probs = predict(result.job.model, test.samples, here.client(int(k)).prepare, here.device)
         yield {
             "clients": name,
             "model": here.config.client_model(int(k)),

@@ -26,7 +26,6 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +34,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from _record import ROOT, over_seeds, script, table, write
+from _record import asked, kept, over_seeds, script, table, write
 from pooling import few_classes, long_tail
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -52,7 +51,6 @@ from fedol.errors import InputError
 from fedol.knowledge import Knowledge
 from fedol.methods import Distillation, find
 from fedol.methods.union import STRANGE, softened
-from fedol.runs.provenance import commit
 from fedol.seeding import numpy_generator
 
 SEEDS = (20, 21, 22)
@@ -356,19 +354,10 @@ def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Score everything, keep it, print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "real", help="tables and texts")
-    parser.add_argument("--only", nargs="+", choices=sorted(SIZES), help="these data sets alone")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options = asked(__doc__, SIZES, SEEDS)
     torch.set_num_threads(1)
     settings = {"seeds": options.seeds, "clients": CLIENTS, "sizes": {name: list(size) for name, size in SIZES.items()}}
-    cells: list[dict[str, Any]] = []
-    if options.json and options.json.is_file():
-        before = json.loads(options.json.read_text())
-        if before["commit"] is not None and before["commit"] == commit() and before["settings"] == settings:
-            cells = before["results"]["cells"]
+    cells = kept(options.json, settings)
     done = {(c["data"], c["partition"], c["public"], c["model"], c["seed"]) for c in cells}
     for case, seed in wanted(options):
         problem = case.problem(options.data, seed)

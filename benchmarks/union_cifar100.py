@@ -190,17 +190,15 @@ def train_servers(here: Scenario, found: dict[str, Tensor], names: list[str]) ->
     jobs = []
     for name in names:
         target, _, how = name.partition("@")  # the target's name, @, the server's
-        own = dict(SERVERS[how])
-        architecture = here.architecture(own.pop("model", here.config.server_model))
         recipe = configure("best").distillation.recipe
         jobs.append(
             Job(
                 name=name,
-                model=architecture.build(derive(here.config.seed, "server", "init")),
+                model=here.server.build(derive(here.config.seed, "server", "init")),
                 inputs=here.public,
                 targets=found[target].float(),
-                prepare=architecture.prepare,
-                recipe=replace(recipe, **own),
+                prepare=here.server.prepare,
+                recipe=replace(recipe, **SERVERS[how]),
                 seed=derive(here.config.seed, "server", 1),
                 alone=True,
             )

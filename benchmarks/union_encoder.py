@@ -19,7 +19,6 @@ chosen, the heads' weight decays, was chosen there, on seed 100. A server with a
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from _record import script, table, write
+from _record import kept, script, table, write
 from torch import Tensor
 from union import text
 
@@ -42,7 +41,6 @@ from fedol.methods import Distillation, find
 from fedol.models.bodies import IMAGENET
 from fedol.models.pretrained import body_of
 from fedol.runs.evaluation import summary_statistics
-from fedol.runs.provenance import commit
 
 SEEDS, PARTITIONS = (30, 31, 32), ("dirichlet:1", "dirichlet:0.05", "classes:30", "classes:20")
 CLIENTS, CLASSES = 10, 100
@@ -214,11 +212,7 @@ def main() -> None:
     data = load("cifar100", options.data_dir)
     train, test = features(data.train.x, options.cache, "train"), features(data.test.x, options.cache, "test")
     settings = {"seeds": options.seeds, "clients": CLIENTS, "public": 5000, "development": options.development}
-    cells: list[dict[str, Any]] = []
-    if options.json and options.json.is_file():
-        before = json.loads(options.json.read_text())
-        if before["commit"] is not None and before["commit"] == commit() and before["settings"] == settings:
-            cells = before["results"]["cells"]
+    cells = kept(options.json, settings)
     done = {(cell["partition"], cell["seed"]) for cell in cells}
     for seed in options.seeds:
         for scheme in options.partitions:

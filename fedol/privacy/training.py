@@ -50,8 +50,8 @@ def fit_private(
     from opacus import PrivacyEngine
 
     recipe, model = job.recipe, job.model.to(device).train()
-    if recipe.augment or recipe.schedule != "constant" or recipe.optimiser != "adam":
-        words = "A private training has neither augmentation nor schedule, and its optimiser is Adam"
+    if recipe.augment or recipe.grow or recipe.schedule != "constant" or recipe.optimiser != "adam":
+        words = "A private training has neither augmentation nor schedule nor smaller images, and its optimiser is Adam"
         raise InputError(f"{words}; leave these options out.")
     if budget.delta * len(job.inputs) > 1:
         raise InputError(f"--dp-delta {budget.delta:g} is no protection for {len(job.inputs):,} examples; take less.")

@@ -242,7 +242,7 @@ def _training(config: dict[str, Any], history: list[dict[str, Any]]) -> str:
 def _optimiser(config: dict[str, Any]) -> str:
     """Its name as people write it; runs of earlier versions had Adam."""
     name = str(config.get("optimiser", "adam"))
-    return {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD"}.get(name, name.rpartition(":")[2])
+    return {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "muon": "Muon"}.get(name, name.rpartition(":")[2])
 
 
 def _tau(config: dict[str, Any]) -> float:

@@ -92,7 +92,13 @@ def test_a_budget_that_no_noise_reaches_is_refused(data: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "recipe", [Recipe(1, 32, augment=True), Recipe(1, 32, schedule="cosine"), Recipe(1, 32, optimiser="sgd")]
+    "recipe",
+    [
+        Recipe(1, 32, augment=True),
+        Recipe(1, 32, grow=0.5),
+        Recipe(1, 32, schedule="cosine"),
+        Recipe(1, 32, optimiser="sgd"),
+    ],
 )
 def test_what_a_private_training_does_not_do_is_refused(recipe: Recipe, data: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="neither augmentation nor schedule"):
